@@ -1,0 +1,1 @@
+"""Lastro: retrieval you can cite, on the PostgreSQL you already run."""

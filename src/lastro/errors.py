@@ -1,0 +1,123 @@
+"""Lastro's errors, and the one table from code to HTTP status and exit code.
+
+LastroError
+├── ConfigError            CONFIG_ERROR
+├── SchemaOutOfDate        SCHEMA_OUT_OF_DATE
+├── DatabaseUnavailable    DATABASE_UNAVAILABLE
+├── NotFound               NOT_FOUND
+├── Conflict               CONFLICT
+├── InvalidInput           INVALID_INPUT
+│   └── InvalidFilter      INVALID_FILTER
+├── DimensionMismatch      DIMENSION_MISMATCH
+├── EmbedderMismatch       EMBEDDER_MISMATCH
+└── ProviderError          PROVIDER_ERROR
+"""
+
+from typing import ClassVar
+
+
+class LastroError(Exception):
+    """Anything Lastro refuses, with what happened, to which thing, and what to do next."""
+
+    code: ClassVar[str] = "INTERNAL"
+
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+
+class ConfigError(LastroError):
+    """A setting is missing, unknown or contradictory."""
+
+    code = "CONFIG_ERROR"
+
+
+class SchemaOutOfDate(LastroError):
+    """The database's schema is absent, older or newer than this program needs."""
+
+    code = "SCHEMA_OUT_OF_DATE"
+
+
+class DatabaseUnavailable(LastroError):
+    """PostgreSQL cannot be started or reached, or refuses the work for want of rights."""
+
+    code = "DATABASE_UNAVAILABLE"
+
+
+class NotFound(LastroError):
+    """The named project, repository, ref or file does not exist, or is not yours to see."""
+
+    code = "NOT_FOUND"
+
+
+class Conflict(LastroError):
+    """The name or thing is taken by another."""
+
+    code = "CONFLICT"
+
+
+class InvalidInput(LastroError):
+    """An argument is outside what is allowed."""
+
+    code = "INVALID_INPUT"
+
+
+class InvalidFilter(InvalidInput):
+    """A hard filter cannot be compiled."""
+
+    code = "INVALID_FILTER"
+
+
+class DimensionMismatch(LastroError):
+    """A vector's width differs from the index's."""
+
+    code = "DIMENSION_MISMATCH"
+
+
+class EmbedderMismatch(LastroError):
+    """The configured embedder is not the one that made the index's vectors."""
+
+    code = "EMBEDDER_MISMATCH"
+
+
+class ProviderError(LastroError):
+    """An embedding provider answered something unusable.
+
+    ``reason`` is one of the contract's closed list of ``degraded`` reasons.
+    """
+
+    code = "PROVIDER_ERROR"
+
+    def __init__(self, message: str, *, reason: str, remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.reason = reason
+
+
+EXIT_DONE = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_CONFIG = 3
+EXIT_NOT_FOUND = 4
+EXIT_DATABASE = 5
+EXIT_PARTIAL = 6
+
+# code -> (HTTP status, exit code)
+STATUS: dict[str, tuple[int, int]] = {
+    "CONFIG_ERROR": (500, EXIT_CONFIG),
+    "SCHEMA_OUT_OF_DATE": (503, EXIT_CONFIG),
+    "DATABASE_UNAVAILABLE": (503, EXIT_DATABASE),
+    "NOT_FOUND": (404, EXIT_NOT_FOUND),
+    "CONFLICT": (409, EXIT_USAGE),
+    "INVALID_INPUT": (400, EXIT_USAGE),
+    "INVALID_FILTER": (400, EXIT_USAGE),
+    "DIMENSION_MISMATCH": (409, EXIT_CONFIG),
+    "EMBEDDER_MISMATCH": (409, EXIT_CONFIG),
+    "PROVIDER_ERROR": (502, EXIT_FAILED),
+    "INTERNAL": (500, EXIT_FAILED),
+}
+
+
+def exit_code(error: LastroError) -> int:
+    """Exit code of the command line for ``error``; source: the table above."""
+    return STATUS[error.code][1]

@@ -1,0 +1,189 @@
+"""The values that use cases take and return; JSON forms are made from them by ``wire``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+Scope = Literal["docs", "adr", "session", "entity"]
+SCOPES: tuple[Scope, ...] = ("docs", "adr", "session", "entity")
+
+# Left out of the JSON form when None; every other None is written as null.
+OPTIONAL: Mapping[str, bool] = {"optional": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adr:
+    """What an architecture decision record says of itself; ``status`` is lower case."""
+
+    number: int | None
+    status: str | None
+    date: str | None = field(default=None, metadata=OPTIONAL)
+    superseded_by: str | None = field(default=None, metadata=OPTIONAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOrigin:
+    """A place in a file: lines count from 1, both ends included, at ``revision``.
+
+    ``source`` names the repository and ref within the project; ``revision`` is the full commit
+    id, or None for files read as they lie.
+    """
+
+    kind: Literal["file"] = "file"
+    source: str
+    source_path: str
+    heading_path: tuple[str, ...]
+    title: str | None = field(default=None, metadata=OPTIONAL)
+    line_start: int
+    line_end: int
+    revision: str | None
+    anchor: str | None = field(default=None, metadata=OPTIONAL)
+    adr: Adr | None = field(default=None, metadata=OPTIONAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOrigin:
+    """One event of a session."""
+
+    kind: Literal["session"] = "session"
+    session_id: str
+    event_id: str
+    title: str | None = field(default=None, metadata=OPTIONAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityOrigin:
+    """A knowledge-base entry."""
+
+    kind: Literal["entity"] = "entity"
+    entity_key: str
+    entity_type: str
+    title: str | None = field(default=None, metadata=OPTIONAL)
+
+
+Origin = FileOrigin | SessionOrigin | EntityOrigin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A chunk found, with the scores that found it; a signal that gave none is None.
+
+    ``vector_score`` is a cosine in [-1, 1], ``lexical_score`` lies in [0, 1]; ``highlights`` are
+    half-open character ranges of ``content`` that matched a query word.
+    """
+
+    chunk_id: str
+    content: str
+    score: float
+    vector_score: float | None
+    lexical_score: float | None
+    scope: Scope
+    origin: Origin
+    highlights: tuple[tuple[int, int], ...] = ()
+    explain: Mapping[str, Any] | None = field(default=None, metadata=OPTIONAL)
+
+
+DegradedReason = Literal[
+    "embedder_unreachable",
+    "embedder_timeout",
+    "embedder_refused",
+    "embedder_model_missing",
+    "embedder_bad_reply",
+    "embedder_budget",
+    "vectors_missing",
+    "index_incomplete",
+    "lexical_no_terms",
+    "lexical_sampled",
+    "rerank_late",
+    "statement_timeout",
+    "replica_behind",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Degraded:
+    """One part of an answer that was less than it should be."""
+
+    part: str
+    reason: DegradedReason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileRef:
+    """Which ranking numbers answered, and whether a golden set stands behind them."""
+
+    name: str
+    version: int
+    calibrated: bool | Literal["self"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The hits of one search, best first, and what must be said about them."""
+
+    hits: tuple[Hit, ...]
+    vector_available: bool
+    degraded: tuple[Degraded, ...]
+    profile: ProfileRef
+    abstained: bool
+    gap_id: str | None = field(default=None, metadata=OPTIONAL)
+    took_ms: float
+    explain: Mapping[str, Any] | None = field(default=None, metadata=OPTIONAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileNote:
+    """A file and what is to be said of it."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentCounts:
+    """What an index run did, counted in documents; a rename counts once, as renamed."""
+
+    added: int = 0
+    changed: int = 0
+    renamed: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    skipped: tuple[FileNote, ...] = ()
+    warnings: tuple[FileNote, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingCounts:
+    """Vectors made (or taken from the cache) and texts left without one in an index run."""
+
+    available: bool
+    embedded: int
+    skipped: int
+    reason: DegradedReason | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexReport:
+    """What an index run found and did; ``chunks`` is the project's number after it."""
+
+    project: str
+    revision: str | None
+    documents: DocumentCounts
+    chunks: int
+    embedding: EmbeddingCounts
+    took_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectSummary:
+    """A project as listed; ``revision`` is that of its first source."""
+
+    slug: str
+    name: str
+    scopes: tuple[Scope, ...]
+    revision: str | None
+    documents: int
+    chunks: int
+    indexed_at: datetime | None
