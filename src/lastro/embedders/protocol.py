@@ -1,0 +1,133 @@
+"""What every embedder promises, and the checks that hold it to its word."""
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lastro.errors import InvalidInput, ProviderError
+
+Role = Literal["query", "document"]
+NO_PREFIXES: Mapping[Role, str] = {"query": "", "document": ""}
+
+# float32 sums of 4,000 squares err by less than 1e-4; anything wider was never normalised.
+NORM_TOLERANCE = 1e-3
+# Blanks, controls (NUL among them), and marks that are never seen, such as U+200B.
+_INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
+# What UTF-8 or PostgreSQL cannot hold, and what is read in its place.
+_UNENCODABLE = dict.fromkeys(range(0xD800, 0xE000), "\ufffd") | {0: " "}
+
+
+class Embedder(Protocol):
+    """Texts to vectors, offline or by a service; one object is shared by all threads.
+
+    ``version`` changes whenever vectors would; ``max_chars`` is the longest text read whole, of
+    a longer one only the beginning counts; ``prefixes`` is what each role puts before a text.
+    """
+
+    @property
+    def id(self) -> str:
+        """Name under which settings select it."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Code and weights behind the vectors."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Width of every vector."""
+        ...
+
+    @property
+    def max_chars(self) -> int:
+        """Characters (code points) read of a text."""
+        ...
+
+    @property
+    def prefixes(self) -> Mapping[Role, str]:
+        """Text put before each input, by role."""
+        ...
+
+    def embed(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
+        """Return one unit vector a text, in order: float32, shape (len(texts), dimension).
+
+        Errors: InvalidInput for a blank text; ProviderError when the provider fails.
+        """
+        ...
+
+
+def fingerprint(embedder: Embedder) -> str:
+    """Name everything that decides a vector: the cache's key and the index's identity."""
+    parts = {
+        "id": embedder.id,
+        "version": embedder.version,
+        "dimension": embedder.dimension,
+        "maxChars": embedder.max_chars,
+        "prefixes": dict(embedder.prefixes),
+    }
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    return f"{embedder.id}@{embedder.version}/{embedder.dimension}#{digest}"
+
+
+def is_blank(text: str) -> bool:
+    """Tell whether ``text`` shows nothing to a reader, so that no embedder may be asked for it."""
+    return all(unicodedata.category(char) in _INVISIBLE for char in text)
+
+
+def readable(texts: Sequence[str], *, max_chars: int) -> list[str]:
+    """Return what an embedder reads of each text: encodable as UTF-8, at most ``max_chars``.
+
+    Lone surrogates become U+FFFD and NUL a blank; leading blanks of an overlong text do not
+    count. Errors: InvalidInput for a blank text, naming its position.
+    """
+    return [_readable(text, index, max_chars=max_chars) for index, text in enumerate(texts)]
+
+
+def _readable(text: str, index: int, *, max_chars: int) -> str:
+    head = text if len(text) <= max_chars else text.lstrip()[:max_chars]
+    if is_blank(head):
+        raise InvalidInput(
+            f"text {index} is blank and has no meaning to embed", remedy="leave blank texts out"
+        )
+    return head.translate(_UNENCODABLE)
+
+
+def checked(
+    vectors: object, *, texts: Sequence[str], dimension: int, embedder: str
+) -> NDArray[np.float32]:
+    """Return ``vectors`` as float32 once they fit ``texts``: count, width, finiteness, unit norm.
+
+    ``embedder`` is the id named in the message. Errors: ProviderError, ``embedder_bad_reply``.
+    """
+    array = _as_matrix(vectors, embedder=embedder)
+    if array.shape != (len(texts), dimension):
+        raise _bad_reply(
+            embedder,
+            f"answered shape {array.shape} to {len(texts)} texts, not {(len(texts), dimension)}",
+        )
+    norms = np.sqrt(np.einsum("ij,ij->i", array, array, dtype=np.float64))
+    wrong = np.flatnonzero(~(np.abs(norms - 1.0) <= NORM_TOLERANCE))
+    if wrong.size:
+        first = int(wrong[0])
+        raise _bad_reply(
+            embedder, f"answered text {first} with a vector of norm {norms[first]:g}, not 1"
+        )
+    return array
+
+
+def _as_matrix(vectors: object, *, embedder: str) -> NDArray[np.float32]:
+    try:
+        with np.errstate(over="ignore"):
+            return np.asarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _bad_reply(embedder, f"did not answer a list of vectors: {error}") from error
+
+
+def _bad_reply(embedder: str, what: str) -> ProviderError:
+    return ProviderError(f"embedder {embedder} {what}", reason="embedder_bad_reply")
