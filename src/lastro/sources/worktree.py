@@ -1,0 +1,269 @@
+"""Documents of a folder as its files lie, whether or not it is a repository.
+
+.gitignore and .lastroignore count at every level below the folder. No link is followed, and
+files are opened part by part from the root, so a folder swapped for a link leads nowhere.
+"""
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+
+from pathspec import GitIgnoreSpec
+
+from lastro.errors import InvalidInput, NotFound
+from lastro.sources.files import (
+    IGNORE_FILE,
+    Candidate,
+    Entry,
+    FileContent,
+    FilePatterns,
+    Listing,
+    Reader,
+    SourceFile,
+    Unreadable,
+    decode,
+    is_safe_name,
+    link_reason,
+    require_some,
+    select,
+    shown_name,
+    size_refusal,
+)
+from lastro.sources.ignoring import IgnoreRules, parse_rules
+from lastro.types import FileNote
+
+# Folders never entered unless the patterns name them: other people's files, by the thousand.
+_HEAVY_FOLDERS = frozenset({"node_modules", "__pycache__"})
+_GIT_FOLDER = ".git"
+# Stands for whatever a folder may hold when its place is judged.
+_ANY_DOCUMENT = "x.md"
+_IGNORE_FILES = (b".gitignore", IGNORE_FILE.encode())
+# An ignore file above this is no list of patterns.
+_IGNORE_FILE_MAX_BYTES = 1024 * 1024
+
+
+def list_worktree(path: Path, *, patterns: FilePatterns | None = None) -> Listing:
+    """List the documents below the folder ``path``; blob ids are those git would give.
+
+    Raises NotFound (no such folder, no document), InvalidInput.
+    """
+    patterns = patterns or FilePatterns()
+    root = _existing_folder(path)
+    tree = _walk(root, patterns)
+    # A docs folder that cannot be read now is no reason to take the rest of the tree instead.
+    blocked = any(patterns.scope_of(_inside(note.path)) for note in tree.unreadable)
+    asked = replace(patterns, whole_tree=patterns.whole_tree and not blocked)
+    selection = select(tree.entries, asked, is_ignored=lambda _: False)
+    used = patterns.for_whole_tree() if selection.whole_tree else patterns
+    unreadable = [note for note in tree.unreadable if used.scope_of(_inside(note.path))]
+    files: list[SourceFile] = []
+    for candidate in selection.files:
+        found = _identify(root, candidate, patterns.max_bytes)
+        if isinstance(found, SourceFile):
+            files.append(found)
+        else:
+            unreadable.append(found)
+    paths = {file.path for file in files}
+    links = tuple(_link_note(root, link, paths) for link in selection.links)
+    skipped = (*selection.skipped, *links, *unreadable)
+    listing = Listing(
+        root=root,
+        ref=None,
+        revision=None,
+        files=tuple(files),
+        skipped=tuple(sorted(skipped, key=lambda note: note.path)),
+        ignored=selection.ignored,
+        unreadable=tuple(sorted(note.path for note in unreadable)),
+        whole_tree=selection.whole_tree,
+        max_bytes=patterns.max_bytes,
+    )
+    return require_some(listing, patterns=patterns)
+
+
+@contextmanager
+def open_worktree(listing: Listing) -> Generator[Reader]:
+    """Open the folder of ``listing`` for reading its files; a file that is gone is Unreadable."""
+
+    def read(file: SourceFile) -> FileContent:
+        try:
+            data = _read_inside(listing.root, file.raw, max_bytes=listing.max_bytes)
+        except OSError as error:
+            return FileContent(file=file, text=Unreadable(reason=_os_reason(error)))
+        current = replace(file, blob_id=blob_hash(data), size=len(data))
+        if reason := size_refusal(len(data), listing.max_bytes):
+            return FileContent(file=current, text=Unreadable(reason=reason))
+        return FileContent(file=current, text=decode(data))
+
+    yield read
+
+
+def blob_hash(data: bytes) -> str:
+    """Id of ``data`` as a blob of git (SHA-1 repositories)."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+def _existing_folder(path: Path) -> Path:
+    if not path.exists():
+        raise NotFound(f"No such folder: {path}", remedy="Give the path of a folder.")
+    if not path.is_dir():
+        raise InvalidInput(f"Not a folder: {path}", remedy="Give the folder that holds the file.")
+    return path.resolve()
+
+
+# --- walking -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tree:
+    """What a walk found; ``levels`` are the ignore rules by folder."""
+
+    entries: list[Entry] = field(default_factory=list[Entry])
+    unreadable: list[FileNote] = field(default_factory=list[FileNote])
+    levels: dict[str, GitIgnoreSpec] = field(default_factory=dict[str, GitIgnoreSpec])
+
+
+def _walk(root: Path, patterns: FilePatterns) -> _Tree:
+    tree = _Tree()
+    pending = [b""]
+    while pending:
+        folder = pending.pop()
+        try:
+            names = _scan(root, folder)
+        except OSError as error:
+            if not folder:
+                raise InvalidInput(
+                    f"{root} cannot be read: {error.strerror}",
+                    remedy="Run as a user who may read it.",
+                ) from error
+            note = FileNote(path=shown_name(folder), reason=_os_reason(error))
+            tree.unreadable.append(note)
+            continue
+        _learn_rules(tree, root, folder, {name for name, _ in names})
+        rules = IgnoreRules(levels=tree.levels)
+        for name, entry in names:
+            raw = folder + name
+            path = shown_name(raw)
+            if entry is None:
+                if _is_entered(path, patterns) and not rules.decides(f"{path}/"):
+                    pending.append(raw + b"/")
+            elif not rules.decides(path):
+                tree.entries.append(entry)
+    return tree
+
+
+def _scan(root: Path, folder: bytes) -> list[tuple[bytes, Entry | None]]:
+    """Names in a folder with their entries; None stands for a folder, .git is left out."""
+    descriptor = _open_inside(root, folder.removesuffix(b"/"), os.O_DIRECTORY)
+    try:
+        with os.scandir(descriptor) as found:
+            return [
+                (os.fsencode(one.name), _entry(folder + os.fsencode(one.name), one))
+                for one in found
+                if one.name != _GIT_FOLDER
+            ]
+    finally:
+        os.close(descriptor)
+
+
+def _entry(raw: bytes, found: "os.DirEntry[str]") -> Entry | None:
+    if found.is_symlink():
+        return Entry(raw=raw, kind="link")
+    if found.is_dir(follow_symlinks=False):
+        return None
+    if not found.is_file(follow_symlinks=False):
+        return Entry(raw=raw, kind="other")
+    try:
+        return Entry(raw=raw, kind="file", size=found.stat(follow_symlinks=False).st_size)
+    except FileNotFoundError:
+        # Gone since it was listed; reading it will say so.
+        return Entry(raw=raw, kind="file", size=0)
+
+
+def _is_entered(path: str, patterns: FilePatterns) -> bool:
+    name = PurePosixPath(path).name
+    special = name.startswith(".") or name in _HEAVY_FOLDERS
+    return not special or patterns.scope_of(f"{path}/{_ANY_DOCUMENT}") is not None
+
+
+def _inside(path: str) -> str:
+    return f"{path}{_ANY_DOCUMENT}" if path.endswith("/") else path
+
+
+def _learn_rules(tree: _Tree, root: Path, folder: bytes, names: set[bytes]) -> None:
+    contents: list[bytes] = []
+    for name in _IGNORE_FILES:
+        if name not in names:
+            continue
+        try:
+            contents.append(_read_inside(root, folder + name, max_bytes=_IGNORE_FILE_MAX_BYTES))
+        except OSError as error:
+            note = FileNote(path=shown_name(folder + name), reason=_os_reason(error))
+            tree.unreadable.append(note)
+    if contents:
+        tree.levels[shown_name(folder)] = parse_rules(*contents)
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def _identify(root: Path, candidate: Candidate, max_bytes: int) -> SourceFile | FileNote:
+    raw = candidate.entry.raw
+    try:
+        data = _read_inside(root, raw, max_bytes=max_bytes)
+    except OSError as error:
+        return FileNote(path=candidate.path, reason=_os_reason(error))
+    return SourceFile(
+        path=candidate.path,
+        raw=raw,
+        blob_id=blob_hash(data),
+        size=len(data),
+        scope=candidate.scope,
+    )
+
+
+def _link_note(root: Path, link: Candidate, paths: set[str]) -> FileNote:
+    try:
+        target = (root / os.fsdecode(link.entry.raw)).readlink()
+    except OSError as error:
+        return FileNote(path=link.path, reason=_os_reason(error))
+    return FileNote(path=link.path, reason=link_reason(link.path, os.fsencode(target), files=paths))
+
+
+def _read_inside(root: Path, raw: bytes, *, max_bytes: int) -> bytes:
+    """Read a regular file, at most one byte more than ``max_bytes``; OSError for anything else."""
+    descriptor = _open_inside(root, raw, os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        return opened.read(max_bytes + 1)
+
+
+def _open_inside(root: Path, raw: bytes, flags: int) -> int:
+    """Open ``raw`` below ``root`` part by part, so that no link on the way is followed."""
+    if raw and not is_safe_name(raw):
+        raise OSError(errno.EINVAL, "its name leads outside the root")
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    parts = raw.split(b"/") if raw else []
+    for number, part in enumerate(parts, start=1):
+        wanted = flags if number == len(parts) else os.O_DIRECTORY
+        try:
+            below = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | wanted, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor = below
+    return descriptor
+
+
+def _os_reason(error: OSError) -> str:
+    if error.errno in (errno.ELOOP, errno.ENOTDIR):
+        return "symbolic link, not followed"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "not readable by this user"
+    if error.errno == errno.ENOENT:
+        return "gone since it was listed"
+    return error.strerror or "not readable"
