@@ -1,0 +1,80 @@
+"""The language of a document, among those its project may hold."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import regex
+from py3langid import langid  # pyright: ignore[reportMissingTypeStubs]
+
+SAMPLE_CHARS = 20_000
+"""Head of a document that is looked at; more does not change the answer."""
+
+MIN_LETTERS = 24
+"""Fewer letters than a short sentence say too little: the fallback stands."""
+
+CJK_SHARE = 0.12
+"""Share of CJK characters among letters above which a text is CJK, since one of them says as
+much as several Latin letters, and technical Chinese is half Latin."""
+
+_CODE = regex.compile(r"(?ms)^(`{3,}|~{3,}).*?^\1[^\n]*$|`[^`\n]+`|https?://\S+|<[^>\n]+>")
+_LETTER = regex.compile(r"\p{L}")
+_HAN = regex.compile(r"\p{Han}")
+_KANA = regex.compile(r"[\p{Hiragana}\p{Katakana}]")
+_HANGUL = regex.compile(r"\p{Hangul}")
+_NOT_PROSE = regex.compile(r"\S*[\d_/\\@#=(){}\[\]|]\S*")
+_CJK_LANGUAGES = ("zh", "ja", "ko")
+
+
+def detect_language(text: str, *, languages: Sequence[str]) -> str:
+    """Return the language of a text among `languages` (ISO 639-1); the first is the fallback.
+
+    Code, addresses and identifiers are left out. Script decides for Chinese, Japanese and Korean.
+    """
+    fallback = languages[0]
+    if len(languages) == 1:
+        return fallback
+    sample = _CODE.sub(" ", text[:SAMPLE_CHARS])
+    by_script = _cjk_language(sample, languages=languages)
+    if by_script:
+        return by_script
+    prose = " ".join(_NOT_PROSE.sub(" ", sample).split())
+    others = tuple(sorted(language for language in languages if language not in _CJK_LANGUAGES))
+    if not others or len(_LETTER.findall(prose)) < MIN_LETTERS:
+        return fallback
+    return _classify(prose, others) or fallback
+
+
+def _cjk_language(sample: str, *, languages: Sequence[str]) -> str | None:
+    letters = len(_LETTER.findall(sample))
+    counts = {
+        "zh": len(_HAN.findall(sample)),
+        "ja": len(_KANA.findall(sample)),
+        "ko": len(_HANGUL.findall(sample)),
+    }
+    if not letters or sum(counts.values()) < CJK_SHARE * letters:
+        return None
+    if counts["ko"] > counts["zh"] + counts["ja"] and "ko" in languages:
+        return "ko"
+    # Japanese is half kana; Chinese has none, but for a quoted name.
+    if 5 * counts["ja"] > counts["zh"] and "ja" in languages:
+        return "ja"
+    return next((language for language in _CJK_LANGUAGES if language in languages), None)
+
+
+def _classify(prose: str, languages: tuple[str, ...]) -> str | None:
+    ranking = _ranking(languages)
+    return ranking(prose)[0][0] if ranking else None
+
+
+@functools.cache
+def _ranking(languages: tuple[str, ...]) -> Callable[[str], list[tuple[str, float]]] | None:
+    """Rank by likelihood, of those languages that the model knows; None when it knows none."""
+    # The library is untyped.
+    model: Any = langid.LanguageIdentifier
+    identifier: Any = model.from_model_file(langid.MODEL_FILE)
+    usable = [language for language in languages if language in identifier.labels]
+    if not usable:
+        return None
+    identifier.set_languages(usable)
+    return identifier.rank

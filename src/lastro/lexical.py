@@ -1,0 +1,414 @@
+"""What PostgreSQL's parser misses in a text, and the words of a query.
+
+The database stems plain words by itself. This module adds, on both sides of a search by the
+same rules, what its parser keeps glued (paths, hosts, camelCase, `cache/queue`), loses (accents,
+numbers after a hyphen, `v` before a version) or cannot cut (Chinese).
+"""
+
+import functools
+import math
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import regex
+
+from lastro import segmentation, stopwords
+
+LEXICAL_RULES = "1"
+"""Version of the rules below, part of the pipeline fingerprint: raise it when output changes."""
+
+MAX_QUERY_WORDS = 64
+"""Different words of a query that are looked up; a question has about ten."""
+
+MAX_JOINED_CHARS = 40
+"""A longer joined form would be a whole path or address, which nobody types without its marks."""
+
+_CJK = segmentation.CJK
+_UNSTORABLE = regex.compile(r"[\x00\uD800-\uDFFF]")
+_INVISIBLE = regex.compile(r"\p{Cf}+")
+_APOSTROPHES = regex.compile(r"[\u2018\u2019\u201B\u02BC\u2032`´]")
+_ATOM = rf"(?:(?![{_CJK}])[\p{{L}}\p{{N}}])(?:(?![{_CJK}])[\p{{L}}\p{{N}}\p{{M}}])*"
+_TOKEN = regex.compile(rf"(?P<cjk>[{_CJK}]+)|{_ATOM}(?:[-_./\\@\u2010\u2011]{{1,2}}{_ATOM})*")
+_SEPARATORS = regex.compile(r"[-_./\\@\u2010\u2011]+")
+_HUMP = regex.compile(r"\p{Lu}+(?!\p{Ll})\d*|\p{Lu}?[\p{Ll}\p{M}]+\d*|\d+|[^\p{Lu}\p{Ll}\d]+")
+_VERSION = regex.compile(r"[vV]?(\d+(?:\.\d+)+)")
+_NUMBER = regex.compile(r"\d+(?:\.\d+)*")
+_PREFIXED_NUMBER = regex.compile(r"([^\W\d_]+)0*(\d+)")
+_NUMBERED_RECORD = regex.compile(r"\b(\p{Lu}{2,8}) (\d{1,6})\b")
+_RECORD_FILE = regex.compile(r"(?:^|/)(adr|rfc|pep)s?/0*(\d{1,6})[-_.]", regex.IGNORECASE)
+
+# Letters that Unicode does not decompose, spelt as people without the key type them.
+_UNDECOMPOSED = str.maketrans(
+    {"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "đ": "d", "ł": "l", "ı": "i", "ð": "d", "þ": "th"}
+)
+
+# Irregular Portuguese plurals after folding, which the Snowball stemmer keeps apart
+# (`decisão` and `decisões` have the stems `decisã` and `decisõ`).
+_PORTUGUESE_PLURALS = (
+    ("coes", "cao"),
+    ("soes", "sao"),
+    ("oes", "ao"),
+    ("aes", "ao"),
+    ("aos", "ao"),
+    ("ais", "al"),
+    ("eis", "el"),
+    ("ois", "ol"),
+    ("uis", "ul"),
+    ("ns", "m"),
+)
+
+Kind = Literal["word", "joined", "cjk"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryWord:
+    """A word of a query with every spelling to look up; the first is the word as written.
+
+    A `joined` word is an identifier without its marks and counts only where the project has it;
+    a `cjk` word is a run of characters, its forms all pieces that may be words.
+    """
+
+    text: str
+    forms: tuple[str, ...]
+    kind: Kind = "word"
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedForm:
+    """A lexeme that PostgreSQL made of a form under a language, with its document frequency."""
+
+    word: int
+    form: int
+    language: str
+    lexeme: str
+    df: int
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A query word as it is scored: its weight, and its lexemes by the language of the row."""
+
+    text: str
+    df: int
+    idf: float
+    forms: Mapping[str, tuple[str, ...]]
+
+
+def storable(text: str) -> str:
+    """Return the text without NUL and lone surrogates, which PostgreSQL cannot store."""
+    return _UNSTORABLE.sub("", text)
+
+
+def heading_extra(title: str, *, heading_text: str, path: str, language: str) -> str:
+    """Return the words of title, headings and path that PostgreSQL's parser misses."""
+    headings = _extra(f"{title} {heading_text}", language=language)
+    return " ".join(part for part in (headings, _path_words(path, language=language)) if part)
+
+
+def content_extra(content: str, *, repeated_header: str = "", language: str) -> str:
+    """Return the words of a chunk that PostgreSQL's parser misses, and its repeated header."""
+    extra = _extra(f"{content} {repeated_header}", language=language)
+    return f"{storable(repeated_header)} {extra}".strip()
+
+
+def token_count(text: str) -> int:
+    """Return the number of words in a text, stop words too; two CJK characters are a word."""
+    count = 0
+    for match in _TOKEN.finditer(text):
+        count += (match.end() - match.start() + 1) // 2 if match["cjk"] else 1
+    return count
+
+
+def query_words(query: str) -> tuple[QueryWord, ...]:
+    """Return the different words of a query, in order; none for blanks and punctuation.
+
+    Any text is legal. At most `MAX_QUERY_WORDS` are returned.
+    """
+    words: dict[tuple[str, Kind], QueryWord] = {}
+    for word in _query_words(_clean(query)):
+        words.setdefault((word.forms[0].lower(), word.kind), word)
+        if len(words) == MAX_QUERY_WORDS:
+            break
+    return tuple(words.values())
+
+
+def query_terms(
+    words: Sequence[QueryWord],
+    parsed: Iterable[ParsedForm],
+    *,
+    languages: Sequence[str],
+    row_count: int,
+) -> tuple[Term, ...]:
+    """Return the terms a search scores; none when the query has only stop words.
+
+    Stop words are those of the query's own language: the one in which it has most of them.
+    `df` is that of the word's most frequent form.
+    """
+    by_word: dict[int, list[ParsedForm]] = defaultdict(list)
+    for form in parsed:
+        by_word[form.word].append(form)
+    stops = _stop_words(words, by_word, languages=languages)
+    terms: list[Term] = []
+    for number, word in enumerate(words):
+        if number in stops:
+            continue
+        found = by_word.get(number, [])
+        if word.kind == "cjk":
+            terms.extend(_cjk_terms(word, found, row_count=row_count))
+        elif word.kind == "word" or any(form.df for form in found):
+            terms.append(_term(word.text, found, row_count=row_count))
+    return tuple({term.text: term for term in terms}.values())
+
+
+def idf(df: int, *, row_count: int) -> float:
+    """Return the weight of a term found in `df` of `row_count` rows; positive.
+
+    Source: BM25 as in Lucene, `ln(1 + (N − df + 0.5)/(df + 0.5))`.
+    """
+    seen = min(df, row_count)
+    return math.log(1 + (row_count - seen + 0.5) / (seen + 0.5))
+
+
+def tsquery(lexemes: Iterable[str]) -> str:
+    """Return the text of a tsquery that matches any of the lexemes, quoted."""
+    return " | ".join(
+        "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'" for lexeme in lexemes
+    )
+
+
+def fold(word: str) -> str:
+    """Return the word in lower case without the accents of Latin letters."""
+    lowered = word.lower()
+    if lowered.isascii():
+        return lowered
+    kept: list[str] = []
+    latin = False
+    for char in unicodedata.normalize("NFD", lowered):
+        if unicodedata.combining(char):
+            if not latin:
+                kept.append(char)
+            continue
+        latin = "a" <= char <= "z"
+        kept.append(char)
+    return unicodedata.normalize("NFC", "".join(kept)).translate(_UNDECOMPOSED)
+
+
+def _clean(text: str) -> str:
+    """NFKC without what cannot be stored or seen; typographic apostrophes made plain."""
+    visible = _INVISIBLE.sub("", storable(text))
+    # Before NFKC, which would split an acute accent standing for an apostrophe into two.
+    return unicodedata.normalize("NFKC", _APOSTROPHES.sub("'", visible))
+
+
+def _extra(text: str, *, language: str) -> str:
+    cleaned = _clean(text)
+    raw: frozenset[str] = frozenset() if cleaned == text else _plain_tokens(text)
+    found: list[str] = []
+    for match in _TOKEN.finditer(cleaned):
+        token = match.group()
+        if match["cjk"]:
+            found.extend(segmentation.index_words(token))
+            continue
+        if raw and token not in raw:
+            found.append(token)
+        found.extend(_missed(token, language=language))
+    found.extend(_joined(match.groups()) for match in _NUMBERED_RECORD.finditer(cleaned))
+    return " ".join(found)
+
+
+@functools.lru_cache(maxsize=4)
+def _plain_tokens(text: str) -> frozenset[str]:
+    return frozenset(match.group() for match in _TOKEN.finditer(text))
+
+
+def _missed(token: str, *, language: str) -> Iterator[str]:
+    version = _VERSION.fullmatch(token)
+    if version:
+        if token[0] in "vV":
+            yield version[1]
+        return
+    pieces = _SEPARATORS.split(token)
+    glued = any(mark in token for mark in "./\\@")
+    words = [hump for piece in pieces for hump in _humps(piece)]
+    for number, piece in enumerate(pieces):
+        humps = _humps(piece)
+        if glued or (number and piece.isdigit()):
+            yield piece
+        if len(humps) > 1:
+            yield from humps
+    for word in words:
+        yield from _variants(word, language=language)
+    if len(pieces) > 1 or _PREFIXED_NUMBER.fullmatch(token):
+        joined = _joined(pieces)
+        if joined != token.lower() and not joined.isdigit() and len(joined) <= MAX_JOINED_CHARS:
+            yield joined
+
+
+def _humps(word: str) -> list[str]:
+    """The parts of a camelCase word; a lone capital stays with its neighbour (OAuth2, iPhone)."""
+    if word.isdigit() or word.islower() or word.isupper() or word[1:].islower():
+        return [word]
+    parts: list[str] = []
+    for part in _HUMP.findall(word):
+        if parts and (len(part) == 1 or len(parts[-1]) == 1):
+            parts[-1] += part
+        else:
+            parts.append(part)
+    return parts
+
+
+def _joined(parts: Iterable[str]) -> str:
+    """Identifier without its marks; a number at its end loses leading zeros: ADR-0079 → adr79."""
+    joined = "".join(parts).lower()
+    match = _PREFIXED_NUMBER.fullmatch(joined)
+    return match[1] + match[2] if match else joined
+
+
+def _variants(word: str, *, language: str) -> Iterator[str]:
+    """Spellings of one word that the stemmer does not join to it."""
+    if word.isdigit():
+        if word[0] == "0" and word.strip("0"):
+            yield word.lstrip("0")
+        return
+    folded = fold(word)
+    if language == "pt":
+        folded = _portuguese_singular(folded)
+    if folded != word.lower() and folded not in stopwords.FOLDED.get(language, ()):
+        yield folded
+
+
+def _portuguese_singular(folded: str) -> str:
+    if len(folded) > 4:
+        for plural, singular in _PORTUGUESE_PLURALS:
+            if folded.endswith(plural):
+                return folded[: -len(plural)] + singular
+    return folded
+
+
+def _path_words(path: str, *, language: str) -> str:
+    cleaned = _clean(path)
+    found: list[str] = []
+    for match in _TOKEN.finditer(cleaned):
+        if match["cjk"]:
+            found.extend(segmentation.index_words(match.group()))
+            continue
+        for piece in _SEPARATORS.split(match.group()):
+            humps = _humps(piece)
+            found.append(piece)
+            found.extend(humps if len(humps) > 1 else ())
+            for word in humps:
+                found.extend(_variants(word, language=language))
+    name = cleaned.rpartition("/")[2]
+    if name:
+        found.append(_joined(_SEPARATORS.split(name)))
+    record = _RECORD_FILE.search(cleaned)
+    if record:
+        found.append(record[1].lower() + record[2])
+    return " ".join(found)
+
+
+def _query_words(cleaned: str) -> Iterator[QueryWord]:
+    before = ""
+    for match in _TOKEN.finditer(cleaned):
+        token = match.group()
+        if match["cjk"]:
+            yield QueryWord(token, segmentation.candidates(token), "cjk")
+            before = ""
+            continue
+        if before and token.isdigit():
+            yield _joined_word(f"{before} {token}", (before, token))
+        yield from _token_words(token)
+        before = token if token.isalpha() else ""
+
+
+def _token_words(token: str) -> Iterator[QueryWord]:
+    if _NUMBER.fullmatch(token):
+        yield QueryWord(token, _number_forms(token))
+        return
+    version = _VERSION.fullmatch(token)
+    if version:
+        yield QueryWord(token, (version[1], token))
+        return
+    pieces = _SEPARATORS.split(token)
+    if len(pieces) > 1:
+        yield _joined_word(token, pieces)
+    for piece in pieces:
+        yield from _piece_words(piece)
+
+
+def _piece_words(piece: str) -> Iterator[QueryWord]:
+    humps = _humps(piece)
+    if len(humps) == 1:
+        yield QueryWord(piece, _word_forms(piece))
+        return
+    yield _joined_word(piece, (piece,))
+    for hump in humps:
+        yield QueryWord(hump, _word_forms(hump))
+
+
+def _joined_word(text: str, parts: Iterable[str]) -> QueryWord:
+    return QueryWord(text, (_joined(parts)[:MAX_JOINED_CHARS],), "joined")
+
+
+def _number_forms(number: str) -> tuple[str, ...]:
+    stripped = number.lstrip("0")
+    return (number, stripped) if stripped[:1].isdigit() and stripped != number else (number,)
+
+
+def _word_forms(word: str) -> tuple[str, ...]:
+    if word.isdigit():
+        return _number_forms(word)
+    folded = fold(word)
+    forms = [word, folded, _portuguese_singular(folded)]
+    if _PREFIXED_NUMBER.fullmatch(word):
+        forms.append(_joined((word,)))
+    lowered = word.lower()
+    return (word, *dict.fromkeys(form for form in forms if form != lowered and form != word))
+
+
+def _stop_words(
+    words: Sequence[QueryWord],
+    by_word: Mapping[int, Sequence[ParsedForm]],
+    *,
+    languages: Sequence[str],
+) -> frozenset[int]:
+    """Numbers of the words that the query's language stops; where languages tie, of all those."""
+    stops: dict[str, set[int]] = {}
+    for language in languages:
+        folded_stops = stopwords.FOLDED.get(language, frozenset())
+        stops[language] = {
+            number
+            for number, word in enumerate(words)
+            if word.kind == "word"
+            and (
+                fold(word.text) in folded_stops
+                or not any(
+                    form.language == language and form.form == 0 for form in by_word.get(number, ())
+                )
+            )
+        }
+    most = max((len(found) for found in stops.values()), default=0)
+    return frozenset(number for found in stops.values() if len(found) == most for number in found)
+
+
+def _term(text: str, found: Iterable[ParsedForm], *, row_count: int) -> Term:
+    lexemes: dict[str, dict[str, None]] = defaultdict(dict)
+    df = 0
+    for form in found:
+        if form.df:
+            df = max(df, form.df)
+            lexemes[form.language][form.lexeme] = None
+    forms = {language: tuple(seen) for language, seen in lexemes.items()}
+    return Term(text, df, idf(df, row_count=row_count), forms)
+
+
+def _cjk_terms(word: QueryWord, found: Sequence[ParsedForm], *, row_count: int) -> Iterator[Term]:
+    by_form: dict[str, list[ParsedForm]] = defaultdict(list)
+    for form in found:
+        by_form[word.forms[form.form]].append(form)
+    frequencies = {text: max(form.df for form in forms) for text, forms in by_form.items()}
+    for piece in segmentation.query_words(word.text, frequencies):
+        yield _term(piece, by_form.get(piece, ()), row_count=row_count)
