@@ -1,0 +1,313 @@
+"""The embedded PostgreSQL: made, started and stopped by whoever needs it, shared by all.
+
+Many processes may ask at once: everything happens under one file lock in the home folder. The
+server belongs to none of them. It outlives the command that started it, holds none of its
+descriptors, and is stopped by a watcher (``postmaster.py``) when nobody used it for a while.
+
+Who may connect: the socket lies in a folder that only the server's user and root can enter, and
+is itself closed to others, so whoever reaches it may do everything anyway (it could read the
+files). ``trust`` behind these two walls asks for no password; no TCP port is opened.
+"""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from lastro.db import postmaster as pm
+from lastro.db.binaries import usable_binaries
+from lastro.db.cluster import (
+    START_LOG,
+    data_version,
+    ensure_data,
+    log_tail,
+    prepare_folders,
+    prune_logs,
+    socket_folder,
+)
+from lastro.db.privileges import choose_user, ensure_reachable, make_home, spawn_detached
+from lastro.errors import ConfigError, DatabaseUnavailable
+
+IDLE_S = 900.0  # contract: fifteen idle minutes
+START_TIMEOUT_S = 120.0  # crash recovery replays up to max_wal_size (1 GB) of log
+CREATE_TIMEOUT_S = 60.0
+FIRST_POLL_S, LONGEST_POLL_S = 0.005, 0.1
+# What a server says while processes of its killed predecessor still hold the memory.
+STILL_ATTACHED = "pre-existing shared memory block"
+
+SETTINGS: Mapping[str, str] = {
+    "listen_addresses": "",
+    "port": str(pm.PORT),
+    "unix_socket_permissions": "0700",
+    # Docker gives /dev/shm 64 MB, on which a parallel index build fails.
+    "dynamic_shared_memory_type": "mmap",
+    "shared_buffers": "128MB",
+    "max_connections": "100",
+    # Compiling a query costs more than our queries take.
+    "jit": "off",
+    # One file for each weekday, overwritten a week later; what is left over goes at a start.
+    "logging_collector": "on",
+    "log_filename": "postgres-%a.log",
+    "log_rotation_age": "1d",
+    "log_rotation_size": "0",
+    "log_truncate_on_rotation": "on",
+    "log_checkpoints": "off",
+    "log_line_prefix": "%m [%p] ",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedStatus:
+    """The embedded server at one moment; ``url`` is the owner's, while it runs."""
+
+    running: bool
+    pid: int | None
+    version: str | None
+    data_dir: Path
+    socket_dir: Path | None
+    url: str | None
+
+
+class EmbeddedPostgres:
+    """The server whose data is in ``home``; constructing it touches nothing.
+
+    ``idle_s`` without a client stops it (None: never; the process that starts the server
+    decides). ``settings`` are further server settings, for tests.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        binaries: Path | None = None,
+        idle_s: float | None = IDLE_S,
+        start_timeout_s: float = START_TIMEOUT_S,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self._layout = pm.Layout(Path(os.path.realpath(home.expanduser())))
+        self._binaries = binaries
+        self._idle_s = idle_s
+        self._start_timeout_s = start_timeout_s
+        self._settings = {**SETTINGS, **(settings or {})}
+
+    def start(self) -> str:
+        """Make, start and await the server as far as it takes, and return the owner's address.
+
+        A running server is a few milliseconds' work. For ``idle_s`` from here it is not stopped
+        for being idle.
+
+        Errors: ConfigError for an unusable home, DatabaseUnavailable when there is no server.
+        """
+        make_home(self._layout.home, choose_user(self._layout.server))
+        with self._locked() as lock:
+            deadline = time.monotonic() + self._start_timeout_s
+            server = self._running(deadline)
+            if server is None:
+                server = self._launch(deadline)
+            else:
+                self._ensure_watched()
+            os.utime(lock)  # the watcher takes this as use
+            return _url(server)
+
+    def stop(self) -> bool:
+        """Stop the server if it runs; True if it did.
+
+        Errors: DatabaseUnavailable when it does not stop.
+        """
+        if not self._layout.lock.exists():
+            return False
+        with self._locked():
+            server = pm.read_postmaster(self._layout.data)
+            if server is None or not pm.serves(server.pid, self._layout.data):
+                return False
+            self._stop(server)
+            return True
+
+    def status(self) -> EmbeddedStatus:
+        """Look at the server without starting, stopping or waiting for anything."""
+        server = self._recorded()
+        version = data_version(self._layout.data)
+        running = server is not None and pm.serves(server.pid, self._layout.data)
+        if server is not None and running and server.socket_path:
+            with contextlib.suppress(pm.Refused, OSError):
+                version, _ = pm.ask(server.socket_path, pm.MAINTENANCE_DATABASE)
+        return EmbeddedStatus(
+            running=running,
+            pid=server.pid if server and running else None,
+            version=version,
+            data_dir=self._layout.data,
+            socket_dir=server.socket_dir if server and running else None,
+            url=_url(server) if server and running and server.socket_dir else None,
+        )
+
+    def _recorded(self) -> pm.Postmaster | None:
+        try:
+            return pm.read_postmaster(self._layout.data)
+        except PermissionError as error:
+            raise DatabaseUnavailable(
+                f"the database in {self._layout.server} belongs to another user",
+                remedy="run as that user or as root, or set LASTRO_HOME to a folder of your own",
+            ) from error
+
+    @contextlib.contextmanager
+    def _locked(self) -> Generator[int]:
+        """Hold the lock of this home; the descriptor is yielded."""
+        try:
+            lock = pm.open_lock(self._layout.lock)
+        except OSError as error:
+            raise ConfigError(
+                f"the lock {self._layout.lock} cannot be opened: {error.strerror}",
+                remedy="run as the user who made it, or set LASTRO_HOME to a folder of your own",
+            ) from error
+        try:
+            deadline = time.monotonic() + self._start_timeout_s + pm.STOP_TIMEOUT_S
+            while not pm.try_lock(lock):
+                if time.monotonic() > deadline:
+                    raise DatabaseUnavailable(
+                        f"another process holds {self._layout.lock} and does not finish "
+                        "starting or stopping the database",
+                        remedy="end that process (fuser shows it) and run the command again",
+                    )
+                time.sleep(FIRST_POLL_S)
+            yield lock
+        finally:
+            os.close(lock)
+
+    def _running(self, deadline: float) -> pm.Postmaster | None:
+        """The server that answers already, or soon will; None when one must be started."""
+        server = self._recorded()
+        if server is None:
+            return None
+        with contextlib.suppress(OSError):
+            if server.ready and server.socket_path and _answers(server.socket_path):
+                return server
+        if not pm.serves(server.pid, self._layout.data):
+            return None
+        if server.ready and not (server.socket_path and Path(server.socket_path).exists()):
+            self._stop(server)  # somebody cleaned the socket away: nobody can reach it any more
+            return None
+        return self._await_ready(server.pid, deadline)
+
+    def _launch(self, deadline: float) -> pm.Postmaster:
+        """Start the server and await it; the caller holds the lock and knows that none runs."""
+        layout = self._layout
+        user = choose_user(layout.server)
+        ensure_reachable(layout.home, user)
+        prepare_folders(layout, user)
+        binaries = usable_binaries(self._binaries, layout.home, user)
+        fast = self._settings.get("fsync") == "off"
+        ensure_data(layout, binaries, user, timeout_s=self._start_timeout_s, durable=not fast)
+        prune_logs(layout)
+        self._ensure_watched()
+        sockets = socket_folder(layout, user)
+        settings = {
+            **self._settings,
+            "unix_socket_directories": str(sockets),
+            "log_directory": str(layout.log),
+        }
+        command = [str(binaries.folder / "postgres"), "-D", str(layout.data)]
+        for name, value in settings.items():
+            command += ["-c", f"{name}={value}"]
+        while True:
+            pid = spawn_detached(
+                user, command, output=layout.log / START_LOG, environment=self._environment()
+            )
+            try:
+                return self._await_ready(pid, deadline)
+            except DatabaseUnavailable:
+                if STILL_ATTACHED not in log_tail(layout) or time.monotonic() > deadline:
+                    raise
+            time.sleep(LONGEST_POLL_S)
+
+    def _environment(self) -> dict[str, str]:
+        """The server's environment, told which PID a killed server left in its lock file.
+
+        PostgreSQL takes a lock file for its own when the PID in it is that of its grandparent as
+        this variable gives it (``CreateLockFile`` in miscinit.c; made for restarts after a crash
+        where PIDs repeat). A stranger who has that PID by now then does not stop the start, and
+        the file's other guard stays: the memory block of a server that still lives.
+        """
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+        stale = self._recorded()
+        return kept if stale is None else {**kept, "PG_GRANDPARENT_PID": str(stale.pid)}
+
+    def _await_ready(self, pid: int, deadline: float) -> pm.Postmaster:
+        pause_s = FIRST_POLL_S
+        while True:
+            server = self._recorded()
+            if server is not None and server.pid == pid and server.socket_path:
+                with contextlib.suppress(OSError):
+                    if _answers(server.socket_path):
+                        return server
+            if not pm.alive(pid):
+                raise DatabaseUnavailable(
+                    f"PostgreSQL in {self._layout.data} ended while it was starting"
+                    f"{log_tail(self._layout)}",
+                    remedy=f"mend what the log names ({self._layout.log}) and start it again",
+                )
+            if time.monotonic() > deadline:
+                raise DatabaseUnavailable(
+                    f"PostgreSQL in {self._layout.data} is still starting after "
+                    f"{self._start_timeout_s:g} s{log_tail(self._layout)}",
+                    remedy=f"it goes on by itself: see {self._layout.log} and try again later",
+                )
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, LONGEST_POLL_S)
+
+    def _stop(self, server: pm.Postmaster) -> None:
+        try:
+            stopped = pm.stop_server(server.pid, self._layout.data)
+        except PermissionError as error:
+            raise DatabaseUnavailable(
+                f"the database's process {server.pid} belongs to another user",
+                remedy="stop it as that user or as root",
+            ) from error
+        if not stopped:
+            raise DatabaseUnavailable(
+                f"PostgreSQL (process {server.pid}) does not stop within "
+                f"{pm.STOP_TIMEOUT_S:g} s{log_tail(self._layout)}",
+                remedy=f"see {self._layout.log}; it may be writing a large checkpoint: wait",
+            )
+
+    def _ensure_watched(self) -> None:
+        """Start the watcher unless one lives; before the server, so that no kill comes between."""
+        if self._idle_s is None:
+            return
+        watched = pm.open_lock(self._layout.watch)
+        try:
+            if not pm.try_lock(watched):
+                return
+        finally:
+            os.close(watched)
+        watcher = [sys.executable, "-I", "-S", pm.__file__, str(self._layout.home)]
+        spawn_detached(None, [*watcher, repr(self._idle_s)], output=self._layout.watch)
+
+
+def _answers(socket_path: str) -> bool:
+    """Whether the server takes our connections, making our database if it is absent.
+
+    Errors: OSError where nobody listens, DatabaseUnavailable for any other refusal.
+    """
+    try:
+        pm.ask(socket_path, pm.DATABASE)
+    except pm.Refused as refusal:
+        if refusal.sqlstate == pm.CANNOT_CONNECT_NOW:
+            return False
+        if refusal.sqlstate == pm.NO_SUCH_DATABASE:
+            query = f"CREATE DATABASE {pm.DATABASE}"
+            pm.ask(socket_path, pm.MAINTENANCE_DATABASE, query, timeout_s=CREATE_TIMEOUT_S)
+        elif refusal.sqlstate != pm.TOO_MANY_CONNECTIONS:
+            raise DatabaseUnavailable(
+                f"the embedded PostgreSQL at {socket_path} refuses its owner: {refusal}",
+                remedy="run lastro db stop, then the command again",
+            ) from refusal
+    return True
+
+
+def _url(server: pm.Postmaster) -> str:
+    folder = quote(os.fsencode(server.socket_dir or ""), safe="/")
+    return f"postgresql://{pm.SUPERUSER}@/{pm.DATABASE}?host={folder}&port={server.port}"

@@ -1,0 +1,331 @@
+"""The running embedded server, seen from outside, and the watcher that stops it when it is idle.
+
+``embedded.py`` imports this file; the watcher runs it by its path (``python -I -S postmaster.py
+HOME IDLE_S``). It therefore uses the standard library alone and imports nothing of Lastro: a
+process that stays for a quarter of an hour should cost a few megabytes and no import of numpy.
+"""
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+SUPERUSER = "lastro"
+DATABASE = "lastro"
+# The watcher asks from another database than the one whose sessions it counts.
+MAINTENANCE_DATABASE = "postgres"
+PORT = 5432  # only names the socket; no port is opened
+
+# SQLSTATE codes, PostgreSQL manual, appendix A.
+CANNOT_CONNECT_NOW = "57P03"
+TOO_MANY_CONNECTIONS = "53300"
+NO_SUCH_DATABASE = "3D000"
+DUPLICATE_DATABASE = "42P04"
+
+PROTOCOL_3_0 = 196608  # PostgreSQL manual, "Message Formats", StartupMessage
+STOP_TIMEOUT_S = 60.0
+LONGEST_POLL_S = 60.0
+SHORTEST_POLL_S = 0.05
+POLLS_PER_IDLE_TIME = 10
+
+# Connected clients, then sessions ever opened: a command between two looks is seen by the second.
+ACTIVITY_QUERY = (
+    "SELECT (SELECT count(*) FROM pg_stat_activity"
+    " WHERE backend_type IN ('client backend', 'walsender') AND pid <> pg_backend_pid())"
+    " || ' ' || (SELECT coalesce(sum(sessions), 0) FROM pg_stat_database"
+    " WHERE datname <> 'postgres')"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the embedded database keeps its things below ``home``."""
+
+    home: Path
+
+    @property
+    def lock(self) -> Path:
+        """Held around every start and stop; its time of change is the last start asked for."""
+        return self.home / "postgres.lock"
+
+    @property
+    def watch(self) -> Path:
+        """Held by the watcher as long as it lives; also takes what the watcher prints."""
+        return self.home / "postgres.watch"
+
+    @property
+    def server(self) -> Path:
+        """The server's own folder, closed to everybody but its user (and root)."""
+        return self.home / "postgres"
+
+    @property
+    def data(self) -> Path:
+        """The data directory."""
+        return self.server / "data"
+
+    @property
+    def log(self) -> Path:
+        """The folder of the server's log files."""
+        return self.server / "log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Postmaster:
+    """What ``postmaster.pid`` says of a server, which may be long dead."""
+
+    pid: int
+    started: str
+    socket_dir: Path | None
+    port: int
+    ready: bool
+
+    @property
+    def socket_path(self) -> str | None:
+        """Path of the server's socket, or None while it has none."""
+        if self.socket_dir is None:
+            return None
+        return str(self.socket_dir / f".s.PGSQL.{self.port}")
+
+
+class Refused(Exception):
+    """The server answered with an error, told by its SQLSTATE."""
+
+    def __init__(self, message: str, *, sqlstate: str) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+
+
+def read_postmaster(data: Path) -> Postmaster | None:
+    """The record of the server that uses, or last used, ``data``; None where there is none."""
+    try:
+        text = os.fsdecode((data / "postmaster.pid").read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    lines = [*text.split("\n"), *[""] * 8]
+    if not lines[0].strip().lstrip("-").isdigit():
+        return None
+    return Postmaster(
+        pid=abs(int(lines[0])),
+        started=lines[2].strip(),
+        port=int(lines[3]) if lines[3].strip().isdigit() else PORT,
+        socket_dir=Path(lines[4]) if lines[4] else None,
+        ready=lines[7].strip() == "ready",
+    )
+
+
+def serves(pid: int, data: Path) -> bool:
+    """Whether process ``pid`` is a living PostgreSQL server on ``data``.
+
+    A PID may have passed to a stranger, so the arguments are compared, which everybody may read
+    (the working directory would say more, and is hidden from root in most containers).
+    """
+    arguments = _arguments_of(pid)
+    if not arguments or b"postgres" not in arguments[0].rpartition(b"/")[2]:
+        return False
+    wanted = os.path.realpath(os.fsencode(data))
+    return any(os.path.realpath(word) == wanted for word in arguments[1:] if word[:1] == b"/")
+
+
+def alive(pid: int) -> bool:
+    """Whether process ``pid`` still runs; one that ended and waits to be reaped does not."""
+    return any(_arguments_of(pid))
+
+
+def _arguments_of(pid: int) -> list[bytes]:
+    if Path("/proc/self/cmdline").exists():
+        try:
+            return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            return []
+    listing = subprocess.run(  # macOS has no /proc
+        ["ps", "-ww", "-o", "command=", "-p", str(pid)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    program, _, rest = listing.stdout.strip().partition(b" -D ")
+    return [program, rest.partition(b" -c ")[0]] if rest else []
+
+
+def open_lock(path: Path) -> int:
+    """A descriptor of ``path``, made if absent; links are not followed, children inherit none."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Take the lock if it is free; it goes with the descriptor or with the process."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def unlock(descriptor: int) -> None:
+    """Give the lock back and keep the descriptor."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def ask(
+    socket_path: str, database: str, query: str = "", *, timeout_s: float = 5.0
+) -> tuple[str, str | None]:
+    """Connect, run ``query`` if there is one; the server's version and the first value.
+
+    Speaks the few messages of the frontend protocol that this takes, so that neither the watcher
+    nor the quick look before every command has to load a driver.
+
+    Errors: ``Refused`` with the server's SQLSTATE; OSError where nobody listens.
+    """
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(timeout_s)
+        connection.connect(socket_path)
+        options = ("user", SUPERUSER, "database", database, "application_name", "lastro launcher")
+        body = struct.pack("!i", PROTOCOL_3_0) + b"\0".join(o.encode() for o in options) + b"\0\0"
+        connection.sendall(struct.pack("!i", len(body) + 4) + body)
+        with connection.makefile("rb") as stream:
+            version = _read_until_ready(stream.read).get("version", "")
+            value = None
+            if query:
+                text = query.encode() + b"\0"
+                connection.sendall(b"Q" + struct.pack("!i", len(text) + 4) + text)
+                value = _read_until_ready(stream.read).get("value")
+            connection.sendall(b"X\0\0\0\4")
+        return version, value
+
+
+def _read_until_ready(read: Callable[[int], bytes]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    while True:
+        head = read(5)
+        if len(head) < 5:
+            raise ConnectionResetError("the server closed the connection")
+        kind, length = head[:1], struct.unpack("!i", head[1:])[0] - 4
+        body = read(length)
+        if kind == b"E":
+            fields = {part[:1]: part[1:].decode(errors="replace") for part in body.split(b"\0")}
+            raise Refused(fields.get(b"M", ""), sqlstate=fields.get(b"C", ""))
+        if kind == b"S" and body.startswith(b"server_version\0"):
+            found["version"] = body.split(b"\0")[1].decode()
+        elif kind == b"D":
+            size = struct.unpack("!i", body[2:6])[0]
+            found["value"] = body[6 : 6 + size].decode()
+        elif kind == b"R" and body[:4] != b"\0\0\0\0":
+            raise Refused("the server asks for a password", sqlstate="28000")
+        elif kind == b"Z":
+            return found
+
+
+def stop_server(pid: int, data: Path, *, timeout_s: float = STOP_TIMEOUT_S) -> bool:
+    """End the server's connections, let it write its checkpoint, and wait until it is gone.
+
+    The caller holds the lock. False when the server is still there after ``timeout_s``.
+    """
+    deadline = time.monotonic() + timeout_s
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGINT)  # "fast shutdown", PostgreSQL manual, "Shutting Down"
+    while serves(pid, data):
+        if time.monotonic() > deadline:
+            return False
+        wait_for_exit(pid, 0.01)
+    return True
+
+
+def wait_for_exit(pid: int, timeout_s: float) -> None:
+    """Sleep for ``timeout_s``, less where the system can say that ``pid`` has ended."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except (AttributeError, OSError):  # not Linux, forbidden, or gone already
+        time.sleep(min(timeout_s, 1.0))
+        return
+    try:
+        select.select([descriptor], [], [], timeout_s)
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pulse:
+    """One look at the server: two equal looks without clients mean that nothing happened."""
+
+    postmaster: Postmaster
+    started_ns: int
+    sessions: str
+    busy: bool
+
+
+def _look(layout: Layout, lock: int) -> _Pulse | None:
+    """One look at the server; None where none runs."""
+    postmaster = read_postmaster(layout.data)
+    if postmaster is None or not serves(postmaster.pid, layout.data):
+        return None
+    clients, sessions = "unknown", ""
+    with contextlib.suppress(Refused, OSError):  # full, starting, stopping: not idle
+        if postmaster.socket_path:
+            _, value = ask(postmaster.socket_path, MAINTENANCE_DATABASE, ACTIVITY_QUERY)
+            clients, _, sessions = (value or clients).partition(" ")
+    return _Pulse(
+        postmaster=postmaster,
+        started_ns=os.fstat(lock).st_mtime_ns,
+        sessions=sessions,
+        busy=clients != "0",
+    )
+
+
+def watch(layout: Layout, idle_s: float) -> None:
+    """Stop whichever server runs on ``layout`` once it had no client for ``idle_s``.
+
+    Every start changes the lock file's time under the lock, and the last look before the stop is
+    taken under the lock too: whoever was given an address has ``idle_s`` to use it, and whoever
+    asks during the stop waits for its end and starts the server again.
+
+    The watcher gives up its own lock only while it holds the other one and no server runs, so a
+    start that finds it taken can rely on being watched.
+    """
+    lock, watched = open_lock(layout.lock), open_lock(layout.watch)
+    if not try_lock(watched):
+        return
+    _become_owner_of(layout.data)
+    poll_s = min(max(idle_s / POLLS_PER_IDLE_TIME, SHORTEST_POLL_S), LONGEST_POLL_S)
+    last: _Pulse | None = None
+    quiet_since = time.monotonic()
+    while True:
+        pulse = _look(layout, lock)
+        if pulse is None:
+            # Held: somebody is starting one just now. Free: there will be none.
+            if try_lock(lock):
+                if _look(layout, lock) is None:
+                    os.close(watched)
+                    return
+                unlock(lock)
+            time.sleep(SHORTEST_POLL_S)
+            continue
+        if pulse.busy or pulse != last:
+            last, quiet_since = pulse, time.monotonic()
+        elif time.monotonic() - quiet_since >= idle_s and try_lock(lock):
+            if _look(layout, lock) == last:
+                stop_server(pulse.postmaster.pid, layout.data)
+            unlock(lock)
+            continue
+        wait_for_exit(pulse.postmaster.pid, poll_s)
+
+
+def _become_owner_of(data: Path) -> None:
+    """As root, go on as the server's user: it may do all that is left to do, and no more."""
+    owner = data.stat()
+    if os.geteuid() == 0 and owner.st_uid != 0:
+        os.setgroups([])
+        os.setgid(owner.st_gid)
+        os.setuid(owner.st_uid)
+
+
+if __name__ == "__main__":
+    watch(Layout(Path(sys.argv[1])), float(sys.argv[2]))
