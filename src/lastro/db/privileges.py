@@ -4,6 +4,7 @@ PostgreSQL refuses to run as root. No user is ever made for it, and no folder th
 before is opened to anybody: what the server cannot reach is an error that names the folder.
 """
 
+import contextlib
 import os
 import pwd
 import stat
@@ -201,10 +202,8 @@ def ensure_private_folder(folder: Path, user: ServerUser) -> None:
 
     Errors: ConfigError when what is there is no folder, a link, another user's, or open to others.
     """
-    try:
+    with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    except FileExistsError:
-        pass
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise ConfigError(f"{folder} is in the way: it is not a folder", remedy=f"remove {folder}")
