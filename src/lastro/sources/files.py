@@ -261,14 +261,9 @@ def _refusal(entry: Entry, patterns: FilePatterns) -> str | None:
         return "not a regular file"
     if entry.size is None:
         return MISSING_CONTENT
-    return size_refusal(entry.size, patterns.max_bytes)
-
-
-def size_refusal(size: int, max_bytes: int) -> str | None:
-    """Reason to leave out a file of ``size`` bytes, or None."""
-    if size <= max_bytes:
-        return None
-    return f"{size:,} bytes, above the limit of {max_bytes:,} (max_bytes)"
+    if entry.size > patterns.max_bytes:
+        return f"{entry.size:,} bytes, above the limit of {patterns.max_bytes:,} (max_bytes)"
+    return None
 
 
 def link_reason(path: str, target: bytes, *, files: Container[str]) -> str:

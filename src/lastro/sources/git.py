@@ -7,7 +7,7 @@ what is read is what the commit holds.
 import os
 import subprocess
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -146,14 +146,41 @@ _LINK_MODE = b"120000"
 
 
 def _read_tree(repository: _Repository, commit: str) -> tuple[Entry, ...]:
-    listed = _git(repository.root, "ls-tree", "-r", "-z", "--full-tree", "--long", commit)
-    return tuple(_parse_entry(record) for record in listed.split(b"\0") if record)
+    arguments = ("ls-tree", "-r", "-z", "--full-tree", commit)
+    try:
+        listed = _git(repository.root, *arguments, "--long")
+    except _GitFailed as error:
+        if "promisor" not in error.message:
+            raise
+        # A partial clone: git dies on the size of a blob that it would have to fetch.
+        sizes = _present_sizes(repository.root, commit)
+        names = _git(repository.root, *arguments)
+        entries = (_parse_entry(record, sizes) for record in names.split(b"\0") if record)
+    else:
+        entries = (_parse_entry(record, {}) for record in listed.split(b"\0") if record)
+    return tuple(entries)
 
 
-def _parse_entry(record: bytes) -> Entry:
-    """Parse ``<mode> <type> <id> <size>TAB<name>``; the size of what is missing is no number."""
+def _present_sizes(root: Path, commit: str) -> dict[bytes, bytes]:
+    """Sizes of the objects of a commit's tree that this clone holds, by id."""
+    listed = _git(
+        root, "rev-list", "--objects", "--no-object-names", "--missing=print", f"{commit}^{{tree}}"
+    )
+    present = b"".join(b"%b\n" % name for name in listed.split() if not name.startswith(b"?"))
+    checked = _git(root, "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=present)
+    return dict(_pair(line) for line in checked.splitlines())
+
+
+def _pair(line: bytes) -> tuple[bytes, bytes]:
+    name, size = line.split()
+    return name, size
+
+
+def _parse_entry(record: bytes, sizes: Mapping[bytes, bytes]) -> Entry:
+    """Parse ``<mode> <type> <id> [<size>]TAB<name>``; ``sizes`` stand in for the size."""
     header, _, raw = record.partition(b"\t")
-    mode, kind, blob_id, size = header.split()
+    mode, kind, blob_id, *sized = header.split()
+    size = sized[0] if sized else sizes.get(blob_id, b"")
     return Entry(
         raw=raw,
         kind=_entry_kind(mode, kind),
@@ -268,12 +295,12 @@ class _GitFailed(InvalidInput):
         )
 
 
-def _git(folder: Path, *arguments: str) -> bytes:
+def _git(folder: Path, *arguments: str, stdin: bytes = b"") -> bytes:
     try:
         done = subprocess.run(
             _command(folder, *arguments),
             env=_environment(),
-            stdin=subprocess.DEVNULL,
+            input=stdin,
             capture_output=True,
             check=False,
         )

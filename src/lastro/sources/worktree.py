@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
-from pathspec import GitIgnoreSpec
-
 from lastro.errors import InvalidInput, NotFound
 from lastro.sources.files import (
     IGNORE_FILE,
@@ -32,9 +30,8 @@ from lastro.sources.files import (
     require_some,
     select,
     shown_name,
-    size_refusal,
 )
-from lastro.sources.ignoring import IgnoreRules, parse_rules
+from lastro.sources.ignoring import IgnoreRule, IgnoreRules, parse_rules
 from lastro.types import FileNote
 
 # Folders never entered unless the patterns name them: other people's files, by the thousand.
@@ -94,9 +91,10 @@ def open_worktree(listing: Listing) -> Generator[Reader]:
             data = _read_inside(listing.root, file.raw, max_bytes=listing.max_bytes)
         except OSError as error:
             return FileContent(file=file, text=Unreadable(reason=_os_reason(error)))
+        if len(data) > listing.max_bytes:
+            reason = f"grew above the limit of {listing.max_bytes:,} bytes since it was listed"
+            return FileContent(file=file, text=Unreadable(reason=reason))
         current = replace(file, blob_id=blob_hash(data), size=len(data))
-        if reason := size_refusal(len(data), listing.max_bytes):
-            return FileContent(file=current, text=Unreadable(reason=reason))
         return FileContent(file=current, text=decode(data))
 
     yield read
@@ -124,7 +122,9 @@ class _Tree:
 
     entries: list[Entry] = field(default_factory=list[Entry])
     unreadable: list[FileNote] = field(default_factory=list[FileNote])
-    levels: dict[str, GitIgnoreSpec] = field(default_factory=dict[str, GitIgnoreSpec])
+    levels: dict[str, tuple[IgnoreRule, ...]] = field(
+        default_factory=dict[str, tuple[IgnoreRule, ...]]
+    )
 
 
 def _walk(root: Path, patterns: FilePatterns) -> _Tree:
