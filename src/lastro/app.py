@@ -1,0 +1,141 @@
+"""The composition root: settings to an ``App`` whose methods every door calls."""
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from lastro import indexing, projects
+from lastro import search as searching
+from lastro.config import Settings
+from lastro.db.embedded import EmbeddedPostgres
+from lastro.db.migrate import migrate, require_current
+from lastro.db.pool import Database, connect
+from lastro.documents import Pipeline
+from lastro.embedders import Embedder, build_embedder, fingerprint
+from lastro.indexing import IndexRequest, Progress
+from lastro.ranking import Profile, load_profiles
+from lastro.search import SearchRequest
+from lastro.store import ProjectState, Source
+from lastro.types import IndexReport, Outcome
+from lastro.writing import Writer
+
+
+def embedded(settings: Settings) -> EmbeddedPostgres:
+    """The embedded server of these settings, not started."""
+    return EmbeddedPostgres(
+        settings.home, binaries=settings.postgres_bin, idle_s=settings.idle_stop_s
+    )
+
+
+def prepare_database(settings: Settings) -> int:
+    """Create, start and migrate what the settings name; returns the migrations applied.
+
+    Errors: DatabaseUnavailable, SchemaOutOfDate.
+    """
+    return migrate(owner_url(settings))
+
+
+def owner_url(settings: Settings) -> str:
+    """Address of the tables' owner; starts the embedded server where no other is named."""
+    if settings.admin_database_url or settings.database_url:
+        return settings.admin_database_url or settings.database_url or ""
+    return embedded(settings).start()
+
+
+def build(settings: Settings) -> "App":
+    """An ``App`` over the database that the settings name.
+
+    The embedded one is created, started and migrated; on a server the schema must be there.
+    Errors: ConfigError, DatabaseUnavailable, SchemaOutOfDate.
+    """
+    profiles = load_profiles(settings.profiles)
+    embedder = build_embedder(settings.embedder, cache_dir=settings.home / "cache")
+    admin_url = owner_url(settings)
+    if settings.database_url is None:
+        migrate(admin_url)
+    else:
+        with connect(settings.database_url) as connection:
+            require_current(connection)
+    return App(
+        settings,
+        database=Database(settings.database_url or admin_url),
+        admin_url=admin_url,
+        embedder=embedder,
+        profiles=profiles,
+    )
+
+
+class App:
+    """Every use case over one database; a context manager that closes its connections."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        database: Database,
+        admin_url: str,
+        embedder: Embedder,
+        profiles: dict[str, Profile],
+    ) -> None:
+        self.settings = settings
+        self.database = database
+        self.embedder = embedder
+        self.profiles = profiles
+        self._admin_url = admin_url
+        self._stack = ExitStack()
+
+    def __enter__(self) -> "App":
+        self._stack.enter_context(self.database)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
+
+    def search(self, request: SearchRequest, *, project: str | None = None) -> Outcome:
+        """Answer a question; see ``lastro.search.search`` for errors."""
+        return searching.search(
+            self.database,
+            request,
+            project=self.project_name(project),
+            profiles=self.profiles,
+            embedder=self.embedder,
+        )
+
+    def index(self, request: IndexRequest, *, progress: Progress | None = None) -> IndexReport:
+        """Index a repository or folder; see ``lastro.indexing.index`` for errors."""
+        return indexing.index(
+            self.database,
+            replace(request, project=request.project or self.settings.project),
+            writer=self.writer(),
+            patterns=self.settings.files,
+            progress=progress or (lambda _done, _total: None),
+        )
+
+    def writer(self) -> Writer:
+        """A fresh writer of documents, with its counts at zero."""
+        return Writer(
+            database=self.database,
+            admin_url=self._admin_url,
+            embedder=self.embedder,
+            pipeline=Pipeline(
+                chunking=self.settings.chunking,
+                languages=self.settings.languages,
+                embedder=fingerprint(self.embedder),
+            ),
+        )
+
+    def projects(self) -> list[ProjectState]:
+        """Every project with its counts, by name."""
+        return projects.list_projects(self.database)
+
+    def sources(self, project: str | None = None) -> list[Source]:
+        """Where a project's files come from. Errors: NotFound."""
+        return projects.project_sources(self.database, self.project_name(project))[1]
+
+    def project_name(self, named: str | None = None) -> str:
+        """The project meant: named, set, or that of the current folder."""
+        return (
+            named
+            or self.settings.project
+            or projects.project_of_folder(self.database, Path.cwd().resolve())
+        )

@@ -1,0 +1,106 @@
+"""Rows to hits: the exact place of each, and the words in it that matched. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import regex
+
+from lastro.lexical import QueryWord, fold
+from lastro.ranking import Candidate
+from lastro.store import HitRow
+from lastro.types import Adr, EntityOrigin, FileOrigin, Hit, Origin, SessionOrigin
+
+# Words of a text, for highlights: letters, marks and digits; CJK is matched as substrings.
+_WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
+# Two words that share this much of their beginning are shown as the same word: a rule of thumb
+# for display alone, which decides no ranking.
+_SHARED_STEM = 5
+
+
+def to_hit(
+    row: HitRow,
+    candidate: Candidate,
+    *,
+    score: float,
+    words: Sequence[QueryWord],
+    explain: Mapping[str, Any] | None,
+) -> Hit:
+    """A hit with its citation."""
+    return Hit(
+        chunk_id=str(row.id),
+        content=row.content,
+        score=score,
+        vector_score=candidate.vector_score,
+        lexical_score=candidate.lexical_score,
+        scope=row.scope,
+        origin=to_origin(row),
+        highlights=highlights(row.content, words),
+        explain=explain,
+    )
+
+
+def to_origin(row: HitRow) -> Origin:
+    """Where a chunk comes from, by its scope."""
+    if row.scope == "session":
+        return SessionOrigin(
+            session_id=row.session_id or "", event_id=row.event_id or "", title=row.title
+        )
+    if row.scope == "entity":
+        return EntityOrigin(
+            entity_key=row.entity_key or "", entity_type=row.entity_type or "", title=row.title
+        )
+    return FileOrigin(
+        source=row.source or "",
+        source_path=row.source_path or "",
+        heading_path=tuple(row.heading_path or ()),
+        title=row.title,
+        line_start=row.line_start or 1,
+        line_end=row.line_end or 1,
+        revision=row.revision,
+        anchor=row.anchor,
+        adr=_adr(row),
+    )
+
+
+def _adr(row: HitRow) -> Adr | None:
+    if row.scope != "adr":
+        return None
+    return Adr(
+        number=row.adr_number,
+        status=row.adr_status,
+        date=row.adr_date,
+        superseded_by=row.adr_superseded_by,
+    )
+
+
+def highlights(content: str, words: Sequence[QueryWord]) -> tuple[tuple[int, int], ...]:
+    """Half-open character ranges of ``content`` that show a query word, in order."""
+    forms = {fold(form) for word in words if word.kind != "cjk" for form in word.forms}
+    pieces = [form for word in words if word.kind == "cjk" for form in word.forms if len(form) > 1]
+    ranges = [
+        (match.start(), match.end())
+        for match in _WORD.finditer(content)
+        if _shows(fold(match.group()), forms)
+    ]
+    for piece in pieces:
+        ranges += [(m.start(), m.end()) for m in regex.finditer(regex.escape(piece), content)]
+    return _merged(ranges)
+
+
+def _shows(word: str, forms: set[str]) -> bool:
+    if word in forms:
+        return True
+    return len(word) > _SHARED_STEM and any(
+        len(form) > _SHARED_STEM and form[: len(form) - 2] == word[: len(form) - 2]
+        for form in forms
+    )
+
+
+def _merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return tuple(merged)

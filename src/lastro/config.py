@@ -1,0 +1,182 @@
+"""Settings, read once: environment first, then ``lastro.toml``, then the defaults."""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from platformdirs import user_data_path
+
+from lastro.chunking import ChunkSettings
+from lastro.errors import ConfigError
+from lastro.sources.files import FilePatterns
+
+CONFIG_FILE = "lastro.toml"
+ROOT_HOME = Path("/var/lib/lastro")
+DEFAULT_EMBEDDER = "use-m3"
+DEFAULT_LANGUAGES = ("en", "pt", "zh")
+DEFAULT_OLLAMA_HOST = "http://127.0.0.1:11434"
+# 15 idle minutes, as the contract promises.
+IDLE_STOP_S = 900.0
+
+_KEYS = frozenset(
+    {
+        "home",
+        "database_url",
+        "admin_database_url",
+        "embedder",
+        "ollama_host",
+        "project",
+        "languages",
+        "postgres_bin",
+        "idle_stop_s",
+        "chunking",
+        "files",
+        "profiles",
+    }
+)
+T = TypeVar("T")
+_LANGUAGE = re.compile(r"[a-z]{2}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything a process needs to know before it starts.
+
+    ``idle_stop_s`` None keeps the embedded server up for good; ``origins`` says where each
+    setting that is not a default came from.
+    """
+
+    home: Path
+    database_url: str | None = None
+    admin_database_url: str | None = None
+    embedder: str = DEFAULT_EMBEDDER
+    ollama_host: str = DEFAULT_OLLAMA_HOST
+    project: str | None = None
+    languages: tuple[str, ...] = DEFAULT_LANGUAGES
+    postgres_bin: Path | None = None
+    idle_stop_s: float | None = IDLE_STOP_S
+    chunking: ChunkSettings = field(default_factory=ChunkSettings)
+    files: FilePatterns = field(default_factory=FilePatterns)
+    profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    config_file: Path | None = None
+    origins: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def default_home() -> Path:
+    """The platform's data folder; as root ``/var/lib/lastro``."""
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        return ROOT_HOME
+    return user_data_path("lastro", appauthor=False)
+
+
+def load_settings(
+    environ: Mapping[str, str] | None = None, *, folder: Path | None = None
+) -> Settings:
+    """Read settings from ``environ`` and the ``lastro.toml`` of ``folder``.
+
+    Errors: ConfigError for an unknown key, a wrong type or an unreadable file.
+    """
+    env = os.environ if environ is None else environ
+    path = (folder or Path.cwd()) / CONFIG_FILE
+    table = _read_table(path)
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for key in sorted(_KEYS):
+        if key not in {"chunking", "files", "profiles"} and env.get(f"LASTRO_{key.upper()}"):
+            values[key], origins[key] = env[f"LASTRO_{key.upper()}"], "environment"
+        elif key in table:
+            values[key], origins[key] = table[key], str(path)
+    if env.get("OLLAMA_HOST") and "ollama_host" not in values:
+        values["ollama_host"], origins["ollama_host"] = env["OLLAMA_HOST"], "environment"
+    return _build(values, origins=origins, config_file=path if table else None)
+
+
+def _read_table(path: Path) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}", remedy="mend the file") from error
+    unknown = sorted(set(table) - _KEYS)
+    if unknown:
+        raise ConfigError(
+            f"{path} has unknown keys: {', '.join(unknown)}",
+            remedy=f"known keys are {', '.join(sorted(_KEYS))}",
+        )
+    return table
+
+
+def _build(
+    values: Mapping[str, Any], *, origins: Mapping[str, str], config_file: Path | None
+) -> Settings:
+    return Settings(
+        home=Path(str(values.get("home", default_home()))).expanduser().absolute(),
+        database_url=_text(values, "database_url"),
+        admin_database_url=_text(values, "admin_database_url"),
+        embedder=_text(values, "embedder") or DEFAULT_EMBEDDER,
+        ollama_host=_text(values, "ollama_host") or DEFAULT_OLLAMA_HOST,
+        project=_text(values, "project"),
+        languages=_languages(values.get("languages", DEFAULT_LANGUAGES)),
+        postgres_bin=Path(str(values["postgres_bin"])) if "postgres_bin" in values else None,
+        idle_stop_s=_idle(values.get("idle_stop_s", IDLE_STOP_S)),
+        chunking=_section(ChunkSettings, values.get("chunking", {}), name="chunking"),
+        files=_section(FilePatterns, values.get("files", {}), name="files"),
+        profiles=_profiles(values.get("profiles", {})),
+        config_file=config_file,
+        origins=origins,
+    )
+
+
+def _text(values: Mapping[str, Any], key: str) -> str | None:
+    value = values.get(key)
+    if value is not None and not isinstance(value, str):
+        raise ConfigError(f"{key} must be text, not {value!r}")
+    return value or None
+
+
+def _idle(value: object) -> float | None:
+    try:
+        seconds = float(str(value))
+    except ValueError as error:
+        raise ConfigError(f"idle_stop_s must be seconds, not {value!r}") from error
+    return seconds if seconds > 0 else None
+
+
+def _languages(value: object) -> tuple[str, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple):
+        raise ConfigError(f"languages must be a list of ISO 639-1 codes, not {value!r}")
+    codes = tuple(dict.fromkeys(str(part).strip() for part in cast("list[object]", parts)))
+    wrong = [code for code in codes if not _LANGUAGE.fullmatch(code)]
+    if wrong or not codes:
+        raise ConfigError(
+            f"languages must be ISO 639-1 codes of two letters, not {wrong or 'nothing'}",
+            remedy="for example LASTRO_LANGUAGES=en,pt,zh",
+        )
+    return codes
+
+
+def _profiles(value: object) -> Mapping[str, Mapping[str, Any]]:
+    if not isinstance(value, dict) or not all(
+        isinstance(entry, dict) for entry in cast("dict[str, object]", value).values()
+    ):
+        raise ConfigError("profiles must be tables, for example [profiles.mine]")
+    return cast("Mapping[str, Mapping[str, Any]]", value)
+
+
+def _section(kind: type[T], value: object, *, name: str) -> T:
+    if not isinstance(value, dict):
+        raise ConfigError(f"[{name}] must be a table")
+    entries = {
+        str(key): tuple(cast("list[object]", entry)) if isinstance(entry, list) else entry
+        for key, entry in cast("dict[object, object]", value).items()
+    }
+    try:
+        return kind(**entries)
+    except TypeError as error:
+        raise ConfigError(f"[{name}] is not understood: {error}") from error

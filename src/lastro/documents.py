@@ -1,0 +1,209 @@
+"""A file's text to the rows that are stored, all but their vectors. Pure.
+
+Ids follow from place and content, so that indexing the same text again changes none.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import PurePosixPath
+from uuid import UUID, uuid5
+
+from lastro.adr import parse_adr
+from lastro.chunking import Chunk, ChunkSettings, chunk_markdown, chunk_text
+from lastro.language import detect_language
+from lastro.lexical import (
+    LEXICAL_RULES,
+    content_extra,
+    heading_extra,
+    storable,
+    token_count,
+)
+from lastro.markdown import parse_markdown
+from lastro.store import ChunkRow, DocumentRow
+from lastro.types import Scope
+
+# Raise it when this module or the chunker makes other rows of the same text.
+PIPELINE = "1"
+_IDS = UUID("3c0f5c1e-6d0f-4b86-9f0a-1a2b6d7e9c55")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """The settings that decide what rows a text becomes."""
+
+    chunking: ChunkSettings
+    languages: tuple[str, ...]
+    embedder: str
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever rows or vectors of the same text would."""
+        parts = {
+            "pipeline": PIPELINE,
+            "lexical": LEXICAL_RULES,
+            "chunking": asdict(self.chunking),
+            "languages": self.languages,
+            "embedder": self.embedder,
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileIdentity:
+    """Which file of which project a text is."""
+
+    project_id: int
+    source: str
+    path: str
+    scope: Scope
+    revision: str | None
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A document ready to be embedded and stored; ``texts`` are what is embedded, by chunk."""
+
+    document: DocumentRow
+    chunks: tuple[ChunkRow, ...]
+    texts: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def prepare_file(text: str, identity: FileIdentity, pipeline: Pipeline) -> Prepared:
+    """Rows of a Markdown or plain text file."""
+    markdown = parse_markdown(text)
+    chunked = chunk_markdown(markdown, pipeline.chunking)
+    title = storable(markdown.title or PurePosixPath(identity.path).stem)
+    language = detect_language(text[markdown.body_start :], languages=pipeline.languages)
+    document = DocumentRow(
+        id=document_id(identity),
+        kind="file",
+        scope=identity.scope,
+        source=identity.source,
+        place=identity.path,
+        title=title,
+        language=language,
+        revision=identity.revision,
+        content_hash=identity.content_hash,
+        fingerprint=pipeline.fingerprint,
+        state="complete",
+        adr=parse_adr(identity.path, markdown) if identity.scope == "adr" else None,
+        metadata=markdown.metadata,
+    )
+    chunks = _rows(document, chunked.chunks, project_id=identity.project_id)
+    return Prepared(
+        document=document,
+        chunks=chunks,
+        texts=tuple(map(embedded_text, chunks)),
+        warnings=chunked.warnings,
+    )
+
+
+def prepare_passage(
+    text: str, identity: FileIdentity, pipeline: Pipeline, *, title: str, language: str, whole: bool
+) -> Prepared:
+    """Rows of a passage that came with its title, as in a retrieval set; ``whole`` keeps one."""
+    body = text if text.strip() else title
+    settings = pipeline.chunking
+    chunks = chunk_text(body, settings).chunks if not whole else (_whole(body),)
+    document = DocumentRow(
+        id=document_id(identity),
+        kind="file",
+        scope=identity.scope,
+        source=identity.source,
+        place=identity.path,
+        title=storable(title),
+        language=language,
+        revision=identity.revision,
+        content_hash=identity.content_hash,
+        fingerprint=pipeline.fingerprint,
+        state="complete",
+        adr=None,
+        metadata={},
+    )
+    rows = _rows(document, chunks, project_id=identity.project_id)
+    return Prepared(
+        document=document, chunks=rows, texts=tuple(map(embedded_text, rows)), warnings=()
+    )
+
+
+def document_id(identity: FileIdentity) -> UUID:
+    """The id of a file's document: by project, source and path."""
+    return _id(str(identity.project_id), "file", identity.source, identity.path)
+
+
+def embedded_text(chunk: ChunkRow) -> str:
+    """What the embedder reads of a chunk: where it stands, then what it says."""
+    return lead_and_content(
+        title=chunk.title,
+        heading_text=chunk.heading_text,
+        context=chunk.context,
+        content=chunk.content,
+    )
+
+
+def lead_and_content(*, title: str, heading_text: str, context: str, content: str) -> str:
+    """Title and headings on one line, then a table's repeated header, then the content."""
+    lead = " > ".join(part for part in (title, heading_text) if part)
+    return "\n".join(part for part in (lead, context, content) if part)
+
+
+def _whole(text: str) -> Chunk:
+    start = len(text) - len(text.lstrip())
+    content = text.strip()
+    return Chunk(
+        ordinal=0,
+        start=start,
+        end=start + len(content),
+        content=content,
+        heading_path=(),
+        anchor=None,
+        line_start=1,
+        line_end=1 + content.count("\n"),
+    )
+
+
+def _rows(
+    document: DocumentRow, chunks: Sequence[Chunk], *, project_id: int
+) -> tuple[ChunkRow, ...]:
+    return tuple(_row(document, chunk, project_id=project_id) for chunk in chunks)
+
+
+def _row(document: DocumentRow, chunk: Chunk, *, project_id: int) -> ChunkRow:
+    title = document.title or ""
+    headings = tuple(storable(heading) for heading in chunk.heading_path)
+    heading_text = " > ".join(heading for heading in headings if heading and heading != title)
+    content, language = storable(chunk.content), document.language
+    return ChunkRow(
+        id=_id(str(project_id), str(document.id), str(chunk.ordinal), content),
+        document_id=document.id,
+        ordinal=chunk.ordinal,
+        scope=document.scope,
+        source_path=document.place,
+        heading_path=headings,
+        anchor=chunk.anchor,
+        line_start=chunk.line_start,
+        line_end=chunk.line_end,
+        char_start=chunk.start,
+        char_end=chunk.end,
+        title=title,
+        heading_text=heading_text,
+        content=content,
+        context=storable(chunk.context),
+        heading_extra=heading_extra(
+            title, heading_text=heading_text, path=document.place, language=language
+        ),
+        lexical_extra=content_extra(content, repeated_header=chunk.context, language=language),
+        token_count=token_count(f"{title} {heading_text} {content}"),
+        language=language,
+        embedding_model=None,
+        embedding_version=None,
+        embedding=None,
+    )
+
+
+def _id(*parts: str) -> UUID:
+    return uuid5(_IDS, "\0".join(parts))

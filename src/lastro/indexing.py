@@ -1,0 +1,344 @@
+"""The index use case: list, compare, then read and prepare what changed, and swap it in."""
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from uuid import UUID
+
+from lastro import store
+from lastro.db.pool import Database
+from lastro.documents import FileIdentity, Pipeline, Prepared, prepare_file
+from lastro.projects import project_of_folder, project_to_index
+from lastro.sources.files import FilePatterns, Listing, Reader, SourceFile, Unreadable
+from lastro.sources.git import list_ref, open_ref
+from lastro.sources.worktree import list_worktree, open_worktree
+from lastro.store import Project, StoredDocument
+from lastro.types import DocumentCounts, FileNote, IndexReport
+from lastro.writing import Writer
+
+# Chunks gathered before they are embedded and stored: some megabytes, a few seconds of work.
+BATCH_CHUNKS = 256
+DEFAULT_REF = "HEAD"
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexRequest:
+    """What to index into which project; ``worktree`` reads files as they lie, not at ``ref``.
+
+    Without a name the project is the one this folder was indexed as, else the folder's name.
+    """
+
+    path: Path
+    project: str | None = None
+    ref: str = DEFAULT_REF
+    worktree: bool = False
+    rebuild: bool = False
+    repair: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What differs between a listing and the index; a rename is one new and one stale document."""
+
+    new: tuple[SourceFile, ...]
+    stale: tuple[StoredDocument, ...]
+    added: int
+    changed: int
+    renamed: int
+    removed: int
+    unchanged: int
+
+
+def plan_changes(
+    listing: Listing,
+    stored: Sequence[StoredDocument],
+    *,
+    fingerprint: str,
+    rebuild: bool,
+) -> Plan:
+    """Compare by path, blob id, scope and pipeline fingerprint. Pure.
+
+    A file that left one path and came to another unchanged is a rename. What lies where the
+    listing could not look is kept.
+    """
+    before = {document.place: document for document in stored}
+    now = {file.path: file for file in listing.files}
+    new = tuple(
+        file
+        for file in listing.files
+        if rebuild or not _is_unchanged(file, before.get(file.path), fingerprint=fingerprint)
+    )
+    gone = tuple(
+        document
+        for document in stored
+        if document.place not in now and not listing.is_unread(document.place)
+    )
+    arrived = [file for file in new if file.path not in before]
+    renamed = _renames([d.content_hash for d in gone], [file.blob_id for file in arrived])
+    stale = gone + tuple(before[file.path] for file in new if file.path in before)
+    return Plan(
+        new=new,
+        stale=stale,
+        added=len(arrived) - renamed,
+        changed=len(new) - len(arrived),
+        renamed=renamed,
+        removed=len(gone) - renamed,
+        unchanged=len(now) - len(new),
+    )
+
+
+def _is_unchanged(file: SourceFile, document: StoredDocument | None, *, fingerprint: str) -> bool:
+    return (
+        document is not None
+        and document.content_hash == file.blob_id
+        and document.fingerprint == fingerprint
+        and document.scope == file.scope
+    )
+
+
+def _renames(gone: Sequence[str], arrived: Sequence[str]) -> int:
+    left = list(gone)
+    found = 0
+    for blob_id in arrived:
+        if blob_id in left:
+            left.remove(blob_id)
+            found += 1
+    return found
+
+
+def index(
+    database: Database,
+    request: IndexRequest,
+    *,
+    writer: Writer,
+    patterns: FilePatterns,
+    progress: Progress,
+) -> IndexReport:
+    """Bring a project's index to what its source holds now, and report what was done.
+
+    Runs of one project take turns; every document is swapped in one transaction, so a search sees
+    it whole, old or new. A failed embedding stores rows without a vector and marks the document
+    incomplete; a later run completes it.
+    Errors: NotFound and InvalidInput of the source, Conflict where the project's name belongs to
+    another folder, EmbedderMismatch.
+    """
+    started = time.perf_counter()
+    writer.require_embedder()
+    if request.repair:
+        return _repair(database, request, writer=writer, started=started)
+    listing = _list(request, patterns)
+    slug = request.project or project_to_index(database, listing.root)
+    with database.transaction() as connection:
+        project = store.ensure_project(connection, slug)
+    with _turn(database, project):
+        source, stored = _register(database, request, listing, project=project)
+        if listing.whole_tree and any(patterns.scope_of(d.place) for d in stored):
+            # The index holds documents of docs/: their absence now must not pull in other files.
+            listing = _list(request, replace(patterns, whole_tree=False))
+        plan = plan_changes(
+            listing, stored, fingerprint=writer.pipeline.fingerprint, rebuild=request.rebuild
+        )
+        target = _Target(project=project, source=source, listing=listing)
+        skipped, warnings = _write_files(writer, target, plan, progress=progress)
+        _finish(database, target, plan, skipped=skipped)
+        writer.repair(project.id)
+        counts = DocumentCounts(
+            added=plan.added,
+            changed=plan.changed,
+            renamed=plan.renamed,
+            removed=plan.removed,
+            unchanged=plan.unchanged,
+            skipped=tuple(skipped),
+            warnings=tuple(warnings),
+        )
+        return _report(
+            database,
+            writer,
+            project=project,
+            started=started,
+            revision=listing.revision,
+            documents=counts,
+        )
+
+
+def _repair(
+    database: Database, request: IndexRequest, *, writer: Writer, started: float
+) -> IndexReport:
+    slug = request.project or project_of_folder(database, request.path.resolve())
+    with database.transaction() as connection:
+        project = store.find_project(connection, slug)
+    with _turn(database, project):
+        writer.repair(project.id)
+        return _report(database, writer, project=project, started=started)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """Where a listing is indexed to."""
+
+    project: Project
+    source: str
+    listing: Listing
+
+
+def _list(request: IndexRequest, patterns: FilePatterns) -> Listing:
+    if request.worktree:
+        return list_worktree(request.path, patterns=patterns)
+    return list_ref(request.path, ref=request.ref, patterns=patterns)
+
+
+@contextmanager
+def _turn(database: Database, project: Project) -> Generator[None]:
+    """Wait until no other run indexes the project; held by a connection of its own."""
+    with database.session() as connection:
+        store.lock_project(connection, project.id)
+        try:
+            yield
+        finally:
+            store.unlock_project(connection, project.id)
+
+
+def _register(
+    database: Database, request: IndexRequest, listing: Listing, *, project: Project
+) -> tuple[str, list[StoredDocument]]:
+    """The source's name in its project and what is indexed of it; recorded before any work."""
+    ref = None if request.worktree or request.ref == DEFAULT_REF else request.ref
+    root = str(listing.root)
+    with database.transaction(projects=[project.id]) as connection:
+        source = source_name(root, ref, store.project_sources(connection, project.id))
+        store.save_source(
+            connection,
+            project_id=project.id,
+            name=source,
+            root=root,
+            ref=ref,
+            revision=listing.revision,
+            skipped=(),
+            finished=False,
+        )
+        stored = store.source_documents(connection, project_id=project.id, source=source)
+    return source, stored
+
+
+def source_name(root: str, ref: str | None, known: Sequence[store.Source]) -> str:
+    """The folder's name, with its ref unless that is HEAD; numbered where another has the name."""
+    for source in known:
+        if (source.root, source.ref) == (root, ref):
+            return source.name
+    stem = Path(root).name.removesuffix(".git") or "root"
+    wanted = f"{stem}@{ref}" if ref else stem
+    taken = {source.name for source in known}
+    names = (wanted if number == 1 else f"{wanted}-{number}" for number in count(1))
+    return next(name for name in names if name not in taken)
+
+
+def _write_files(
+    writer: Writer, target: _Target, plan: Plan, *, progress: Progress
+) -> tuple[list[FileNote], list[FileNote]]:
+    """Read, prepare and store what is new, in batches; returns skipped files and warnings."""
+    skipped = list(target.listing.skipped)
+    warnings: list[FileNote] = []
+    stale = {document.place: document.id for document in plan.stale}
+    batch: list[Prepared] = []
+    with _open(target.listing) as read:
+        for done, file in enumerate(plan.new):
+            progress(done, len(plan.new))
+            prepared = _read(read, file, target, writer.pipeline, skipped=skipped)
+            if prepared is None:
+                continue
+            warnings += [FileNote(path=file.path, reason=text) for text in prepared.warnings]
+            batch.append(prepared)
+            if sum(len(item.chunks) for item in batch) >= BATCH_CHUNKS:
+                _swap(writer, batch, stale, project_id=target.project.id)
+    _swap(writer, batch, stale, project_id=target.project.id)
+    # Left over: files that are gone, and those that no longer have a text.
+    writer.write([], project_id=target.project.id, stale=stale.values())
+    progress(len(plan.new), len(plan.new))
+    return skipped, warnings
+
+
+def _open(listing: Listing) -> AbstractContextManager[Reader]:
+    return open_worktree(listing) if listing.revision is None else open_ref(listing)
+
+
+def _read(
+    read: Reader,
+    file: SourceFile,
+    target: _Target,
+    pipeline: Pipeline,
+    *,
+    skipped: list[FileNote],
+) -> Prepared | None:
+    content = read(file)
+    if isinstance(content.text, Unreadable):
+        skipped.append(FileNote(path=file.path, reason=content.text.reason))
+        return None
+    identity = FileIdentity(
+        project_id=target.project.id,
+        source=target.source,
+        path=file.path,
+        scope=file.scope,
+        revision=target.listing.revision,
+        content_hash=content.file.blob_id,
+    )
+    prepared = prepare_file(content.text.text, identity, pipeline)
+    return replace(prepared, warnings=(*content.text.warnings, *prepared.warnings))
+
+
+def _swap(
+    writer: Writer, batch: list[Prepared], stale: dict[str, UUID], *, project_id: int
+) -> None:
+    """Store a batch over what it replaces, and begin the next one."""
+    if batch:
+        replaced = [stale.pop(item.document.place, item.document.id) for item in batch]
+        writer.write(batch, project_id=project_id, stale=replaced)
+        batch.clear()
+
+
+def _finish(
+    database: Database, target: _Target, plan: Plan, *, skipped: Sequence[FileNote]
+) -> None:
+    """Move the revision, and count again what the lexical score needs."""
+    project_id, listing = target.project.id, target.listing
+    with database.transaction(projects=[project_id]) as connection:
+        store.move_revision(
+            connection, project_id=project_id, source=target.source, revision=listing.revision
+        )
+        if plan.new or plan.stale:
+            store.refresh_statistics(connection, project_id)
+        store.save_source(
+            connection,
+            project_id=project_id,
+            name=target.source,
+            root=str(listing.root),
+            ref=listing.ref,
+            revision=listing.revision,
+            skipped=skipped,
+            finished=True,
+        )
+
+
+def _report(
+    database: Database,
+    writer: Writer,
+    *,
+    project: Project,
+    started: float,
+    revision: str | None = None,
+    documents: DocumentCounts | None = None,
+) -> IndexReport:
+    with database.transaction(projects=[project.id]) as connection:
+        chunks = store.count_chunks(connection, project.id)
+    return IndexReport(
+        project=project.slug,
+        revision=revision,
+        documents=documents or DocumentCounts(),
+        chunks=chunks,
+        embedding=writer.counts,
+        took_ms=(time.perf_counter() - started) * 1000,
+    )

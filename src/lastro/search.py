@@ -1,0 +1,229 @@
+"""The search use case: embed the query, run both legs, fuse, judge the evidence, cite."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lastro import store
+from lastro.citing import to_hit
+from lastro.db.pool import Database
+from lastro.embedders import Embedder, fingerprint
+from lastro.embedding import embed_texts
+from lastro.errors import EmbedderMismatch, InvalidInput
+from lastro.filters import HardFilter, compile_filter, parse_scopes
+from lastro.legs import (
+    HNSW_SETTINGS,
+    LexicalLeg,
+    VectorLeg,
+    join_legs,
+    run_lexical_leg,
+    run_vector_leg,
+)
+from lastro.lexical import storable
+from lastro.ranking import MAX_K, Candidate, Profile, Ranked, fuse, has_evidence, one_per_place
+from lastro.store import AppConnection, Project
+from lastro.types import Degraded, Outcome
+
+DEFAULT_K = 10
+DEFAULT_MAX_PER_DOCUMENT = 3
+MAX_QUERY_CHARS = 100_000
+SEARCH_SETTINGS: Mapping[str, str] = {**HNSW_SETTINGS, "statement_timeout": "30s"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest:
+    """A question and what may answer it; every field as in the contract."""
+
+    query: str
+    k: int = DEFAULT_K
+    scopes: Sequence[str] | None = None
+    path_prefix: str | None = None
+    profile: str = "default"
+    explain: bool = False
+    max_per_document: int = DEFAULT_MAX_PER_DOCUMENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The fused candidates of one query, best first, before any threshold."""
+
+    project: Project
+    profile: Profile
+    ranked: Sequence[Ranked]
+    legs: Sequence[str]
+    vector: VectorLeg
+    lexical: LexicalLeg
+    degraded: Sequence[Degraded]
+
+
+def search(
+    database: Database,
+    request: SearchRequest,
+    *,
+    project: str,
+    profiles: Mapping[str, Profile],
+    embedder: Embedder,
+) -> Outcome:
+    """Answer ``request`` from ``project``: hits best first, ties by place.
+
+    Errors: InvalidInput and InvalidFilter for a request that cannot be answered, NotFound for the
+    project, EmbedderMismatch where another embedder made the index. A dead embedder is not an
+    error: the lexical leg answers, and the outcome says so.
+    """
+    started = time.perf_counter()
+    found = find(database, request, project=project, profiles=profiles, embedder=embedder)
+    passed = [r for r in found.ranked if has_evidence(r, found.profile, legs=found.legs)]
+    best = one_per_place(passed, max_per_document=request.max_per_document)[: request.k]
+    with database.transaction(projects=[found.project.id]) as connection:
+        rows = store.fetch_hits(
+            connection, [r.candidate.id for r in best], project_id=found.project.id
+        )
+    return Outcome(
+        hits=tuple(
+            to_hit(
+                rows[item.candidate.id],
+                item.candidate,
+                score=item.score,
+                words=found.lexical.words,
+                explain=_explain(item.candidate) if request.explain else None,
+            )
+            for item in best
+            if item.candidate.id in rows
+        ),
+        vector_available="vector" in found.legs,
+        degraded=tuple(found.degraded),
+        profile=found.profile.ref,
+        abstained=bool(found.ranked) and not passed,
+        took_ms=(time.perf_counter() - started) * 1000,
+        explain=_explain_legs(found) if request.explain else None,
+    )
+
+
+def find(
+    database: Database,
+    request: SearchRequest,
+    *,
+    project: str,
+    profiles: Mapping[str, Profile],
+    embedder: Embedder,
+) -> Found:
+    """Run both legs and fuse them; the same errors as ``search``."""
+    query = _checked_query(request)
+    profile = find_profile(profiles, request.profile)
+    scopes = parse_scopes(request.scopes)
+    with database.transaction() as connection:
+        tenant = store.find_project(connection, project)
+        has_vectors = _has_vectors(connection, embedder)
+    embedding, degraded = _embed_query(database, embedder, query, has_vectors=has_vectors)
+    predicate = compile_filter(
+        HardFilter(project_id=tenant.id, scopes=scopes, path_prefix=request.path_prefix)
+    )
+    with database.transaction(projects=[tenant.id], settings=SEARCH_SETTINGS) as connection:
+        vector = VectorLeg()
+        if embedding is not None:
+            vector = run_vector_leg(connection, predicate, embedding=embedding)
+        lexical = run_lexical_leg(
+            connection, predicate, query, project_id=tenant.id, profile=profile
+        )
+        candidates = join_legs(
+            connection, vector, lexical, project_id=tenant.id, embedding=embedding
+        )
+        degraded += [*lexical.degraded, *_index_state(connection, tenant)]
+    ran = {"vector": embedding is not None, "lexical": lexical.scoring is not None}
+    legs = [name for name, did in ran.items() if did]
+    return Found(
+        project=tenant,
+        profile=profile,
+        ranked=fuse(candidates, profile, legs=legs),
+        legs=legs,
+        vector=vector,
+        lexical=lexical,
+        degraded=degraded,
+    )
+
+
+def find_profile(profiles: Mapping[str, Profile], name: str) -> Profile:
+    """The profile called ``name``. Errors: InvalidInput."""
+    if name not in profiles:
+        raise InvalidInput(
+            f"there is no profile {name!r}", remedy=f"profiles are {', '.join(sorted(profiles))}"
+        )
+    return profiles[name]
+
+
+def mismatch(active: store.ActiveEmbedder, embedder: Embedder) -> EmbedderMismatch:
+    """The error that names both embedders and the way out."""
+    return EmbedderMismatch(
+        f"this database holds vectors of {active.id} {active.version} "
+        f"({active.dimension} dimensions), but {embedder.id} {embedder.version} "
+        f"({embedder.dimension}) is configured",
+        remedy=f"set LASTRO_EMBEDDER={active.id}, or index into another database "
+        "(LASTRO_HOME or LASTRO_DATABASE_URL)",
+    )
+
+
+def _checked_query(request: SearchRequest) -> str:
+    query = storable(request.query)
+    if not query.strip():
+        raise InvalidInput("the query is blank", remedy="ask with at least one word")
+    if len(query) > MAX_QUERY_CHARS:
+        raise InvalidInput(
+            f"the query has {len(query)} characters; at most {MAX_QUERY_CHARS} are read",
+            remedy="shorten it",
+        )
+    if not 1 <= request.k <= MAX_K:
+        raise InvalidInput(f"k is {request.k}", remedy=f"give a number from 1 to {MAX_K}")
+    if request.max_per_document < 1:
+        raise InvalidInput("maxPerDocument is below 1", remedy="give a number from 1")
+    return query
+
+
+def _has_vectors(connection: AppConnection, embedder: Embedder) -> bool:
+    active = store.active_embedder(connection)
+    if active is None:
+        return False
+    if active.fingerprint != fingerprint(embedder):
+        raise mismatch(active, embedder)
+    return store.vector_dimension(connection) is not None
+
+
+def _embed_query(
+    database: Database, embedder: Embedder, query: str, *, has_vectors: bool
+) -> tuple[NDArray[np.float32] | None, list[Degraded]]:
+    if not has_vectors:
+        detail = "the index has no vectors yet; run `lastro index`"
+        return None, [Degraded(part="vector", reason="vectors_missing", detail=detail)]
+    embedded = embed_texts(database, embedder, [query], role="query")
+    return embedded.vectors[0], [embedded.failure] if embedded.failure else []
+
+
+def _index_state(connection: AppConnection, project: Project) -> list[Degraded]:
+    incomplete = store.count_incomplete(connection, project.id)
+    if not incomplete:
+        return []
+    detail = f"{incomplete} documents have chunks without vectors; run `lastro index --repair`"
+    return [Degraded(part="vector", reason="vectors_missing", detail=detail)]
+
+
+def _explain(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "vectorRank": candidate.vector_rank,
+        "lexicalRank": candidate.lexical_rank,
+    }
+
+
+def _explain_legs(found: Found) -> dict[str, Any]:
+    return {
+        "legs": list(found.legs),
+        "vector": dict(found.vector.explain),
+        "lexical": dict(found.lexical.explain),
+        "weights": {
+            "vector": found.profile.vector_weight,
+            "lexical": found.profile.lexical_weight,
+        },
+        "candidates": len(found.ranked),
+    }

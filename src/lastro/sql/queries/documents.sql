@@ -1,0 +1,77 @@
+-- Documents and their chunks; called only by store.py.
+
+-- name: source_documents
+-- What the index holds of a source; index documents_place_key.
+SELECT id, place, scope, content_hash, fingerprint, state, revision
+FROM lastro.documents
+WHERE project_id = %(project_id)s AND kind = 'file' AND source = %(source)s
+ORDER BY place;
+
+-- name: delete_documents
+-- With their chunks, by the foreign key; index documents_pkey.
+DELETE FROM lastro.documents
+WHERE project_id = %(project_id)s AND id = ANY (%(ids)s::uuid[]);
+
+-- name: insert_document
+INSERT INTO lastro.documents (
+    project_id, id, kind, scope, source, place, title, language, revision, content_hash,
+    fingerprint, state, adr_number, adr_status, adr_date, adr_superseded_by, metadata
+)
+VALUES (
+    %(project_id)s, %(id)s, %(kind)s, %(scope)s, %(source)s, %(place)s, %(title)s, %(language)s,
+    %(revision)s, %(content_hash)s, %(fingerprint)s, %(state)s, %(adr_number)s, %(adr_status)s,
+    %(adr_date)s, %(adr_superseded_by)s, %(metadata)s
+);
+
+-- name: move_revision
+-- The ref moved; chunks are not touched. Index documents_place_key.
+UPDATE lastro.documents SET revision = %(revision)s
+WHERE project_id = %(project_id)s AND kind = 'file' AND source = %(source)s
+    AND revision IS DISTINCT FROM %(revision)s;
+
+-- name: stage_chunks
+-- PostgreSQL refuses COPY into a table under row-level security: copy beside it, then insert.
+CREATE TEMPORARY TABLE incoming_chunks ON COMMIT DROP AS
+SELECT {columns} FROM lastro.chunks WITH NO DATA;
+
+-- name: copy_chunks
+-- The columns are composed, since embedding is there only once a vector is.
+COPY pg_temp.incoming_chunks ({columns}) FROM STDIN;
+
+-- name: insert_chunks
+-- In a fixed order, so that two writers never wait for each other crosswise.
+INSERT INTO lastro.chunks ({columns})
+SELECT {columns} FROM pg_temp.incoming_chunks ORDER BY document_id, ordinal;
+
+-- name: drop_staged_chunks
+DROP TABLE pg_temp.incoming_chunks;
+
+-- name: count_chunks
+-- Index chunks_published_idx.
+SELECT count(*) FROM lastro.chunks WHERE project_id = %(project_id)s AND status = 'published';
+
+-- name: count_incomplete
+-- Index documents_incomplete_idx, which is empty when all is well.
+SELECT count(*) FROM lastro.documents
+WHERE project_id = %(project_id)s AND state = 'incomplete';
+
+-- name: delete_lexeme_stats
+DELETE FROM lastro.lexeme_stats WHERE project_id = %(project_id)s;
+
+-- name: insert_lexeme_stats
+-- ts_stat takes its query as text: {statement} is a composed literal holding the project's id.
+INSERT INTO lastro.lexeme_stats (project_id, lexeme, df)
+SELECT %(project_id)s, word, ndoc FROM ts_stat({statement});
+
+-- name: lexeme_source
+SELECT search_vector FROM lastro.chunks WHERE project_id = {project_id} AND status = 'published';
+
+-- name: delete_corpus_stats
+DELETE FROM lastro.corpus_stats WHERE project_id = %(project_id)s;
+
+-- name: insert_corpus_stats
+INSERT INTO lastro.corpus_stats (project_id, language, chunk_count, mean_length)
+SELECT %(project_id)s, language, count(*), avg(token_count)
+FROM lastro.chunks
+WHERE project_id = %(project_id)s AND status = 'published'
+GROUP BY language;

@@ -1,0 +1,79 @@
+-- Projects and their sources; called only by store.py.
+
+-- name: find_project
+-- By primary name; index projects_slug_key.
+SELECT id, slug, name FROM lastro.projects WHERE slug = %(slug)s;
+
+-- name: create_project
+-- Returns nothing where the name exists already; index projects_slug_key.
+INSERT INTO lastro.projects (slug, name) VALUES (%(slug)s, %(slug)s)
+ON CONFLICT ON CONSTRAINT projects_slug_key DO NOTHING
+RETURNING id, slug, name;
+
+-- name: all_projects
+SELECT id, slug, name FROM lastro.projects ORDER BY slug;
+
+-- name: project_summaries
+-- Counts of each visible project; chunks are those searches may see.
+SELECT
+    p.id, p.slug, p.name,
+    coalesce(d.scopes, ARRAY[]::text[]) AS scopes,
+    s.revision,
+    coalesce(d.documents, 0) AS documents,
+    coalesce(d.incomplete, 0) AS incomplete,
+    coalesce(c.chunks, 0) AS chunks,
+    coalesce(c.without_vector, 0) AS without_vector,
+    s.indexed_at
+FROM lastro.projects AS p
+LEFT JOIN (
+    SELECT
+        project_id, array_agg(DISTINCT scope ORDER BY scope) AS scopes, count(*) AS documents,
+        count(*) FILTER (WHERE state = 'incomplete') AS incomplete
+    FROM lastro.documents GROUP BY project_id
+) AS d ON d.project_id = p.id
+LEFT JOIN (
+    SELECT
+        project_id, count(*) AS chunks,
+        count(*) FILTER (WHERE embedding_model IS NULL) AS without_vector
+    FROM lastro.chunks WHERE status = 'published' GROUP BY project_id
+) AS c ON c.project_id = p.id
+LEFT JOIN LATERAL (
+    SELECT revision, indexed_at FROM lastro.sources
+    WHERE project_id = p.id ORDER BY indexed_at DESC NULLS LAST, name LIMIT 1
+) AS s ON true
+WHERE p.id = ANY (%(projects)s::bigint[])
+ORDER BY p.slug;
+
+-- name: lock_project
+-- Held by the session until it is released: index runs of one project take turns.
+SELECT pg_advisory_lock(%(space)s::integer, %(project_id)s::integer);
+
+-- name: unlock_project
+SELECT pg_advisory_unlock(%(space)s::integer, %(project_id)s::integer);
+
+-- name: project_sources
+-- A project's sources by name; index sources_pkey.
+SELECT name, root, ref, revision, indexed_at, skipped
+FROM lastro.sources
+WHERE project_id = %(project_id)s
+ORDER BY name;
+
+-- name: find_source
+-- The sources of a folder, in any visible project; few rows, read whole.
+SELECT p.slug, s.name
+FROM lastro.sources AS s JOIN lastro.projects AS p ON p.id = s.project_id
+WHERE s.root = %(root)s
+ORDER BY s.indexed_at DESC NULLS LAST, p.slug;
+
+-- name: save_source
+INSERT INTO lastro.sources (project_id, name, root, ref, revision, indexed_at, skipped)
+VALUES (
+    %(project_id)s, %(name)s, %(root)s, %(ref)s, %(revision)s,
+    CASE WHEN %(finished)s THEN now() END, %(skipped)s
+)
+ON CONFLICT ON CONSTRAINT sources_pkey DO UPDATE SET
+    root = excluded.root,
+    ref = excluded.ref,
+    revision = CASE WHEN %(finished)s THEN excluded.revision ELSE lastro.sources.revision END,
+    indexed_at = coalesce(excluded.indexed_at, lastro.sources.indexed_at),
+    skipped = CASE WHEN %(finished)s THEN excluded.skipped ELSE lastro.sources.skipped END;

@@ -1,0 +1,87 @@
+-- The two legs and what completes them; called only by store.py. {filter} is the compiled hard
+-- filter over the view searchable, which itself keeps published rows of visible projects only.
+
+-- name: project_statistics
+-- N and mean length by language, at the last refresh; index corpus_stats_pkey.
+SELECT language, chunk_count, mean_length
+FROM lastro.corpus_stats
+WHERE project_id = %(project_id)s
+ORDER BY chunk_count DESC, language;
+
+-- name: parse_query
+-- Each spelling of each query word under each language, as lexemes, with their frequency.
+-- Index lexeme_stats_pkey.
+SELECT w.word_no, w.form_no, l.language, x.lexeme, coalesce(s.df, 0)
+FROM unnest(%(forms)s::text[], %(word_nos)s::integer[], %(form_nos)s::integer[])
+    AS w (form, word_no, form_no)
+CROSS JOIN unnest(%(languages)s::text[]) AS l (language)
+CROSS JOIN LATERAL unnest(tsvector_to_array(lastro.text_vector(l.language, w.form))) AS x (lexeme)
+LEFT JOIN lastro.lexeme_stats AS s
+    ON s.project_id = %(project_id)s::bigint AND s.lexeme = x.lexeme;
+
+-- name: count_up_to
+-- How many rows with a vector the filter keeps, counted no further than the limit.
+SELECT count(*) FROM (
+    SELECT FROM lastro.searchable
+    WHERE {filter} AND embedding_model IS NOT NULL
+    LIMIT %(limit)s
+) AS kept;
+
+-- name: vector_leg_exact
+-- Cosine with every row that the filter keeps; ties by place. No vector index, on purpose.
+WITH kept AS MATERIALIZED (
+    SELECT id, document_id, place, ordinal, char_start, char_end, embedding
+    FROM lastro.searchable
+    WHERE {filter} AND embedding_model IS NOT NULL
+)
+SELECT id, document_id, place, ordinal, char_start, char_end,
+    1 - (embedding <=> %(embedding)s::halfvec) AS score
+FROM kept
+ORDER BY embedding <=> %(embedding)s::halfvec, place, ordinal, id
+LIMIT %(depth)s;
+
+-- name: vector_leg_hnsw
+-- Nearest rows through chunks_embedding_idx, scanned on until the filter has let enough through.
+WITH nearest AS MATERIALIZED (
+    SELECT id, document_id, place, ordinal, char_start, char_end,
+        embedding <=> %(embedding)s::halfvec AS distance
+    FROM lastro.searchable
+    WHERE {filter}
+    ORDER BY embedding <=> %(embedding)s::halfvec
+    LIMIT %(depth)s
+)
+SELECT id, document_id, place, ordinal, char_start, char_end, 1 - distance AS score
+FROM nearest
+ORDER BY distance, place, ordinal, id;
+
+-- name: lexical_leg
+-- Rows that match a candidate term, through chunks_search_vector_idx, scored by every term and
+-- read no further than the limit (matched tells whether it was reached); ties by place.
+WITH matched AS MATERIALIZED (
+    SELECT id, document_id, place, ordinal, char_start, char_end, {score} AS score
+    FROM lastro.searchable
+    WHERE {filter} AND {gate}
+    LIMIT %(row_limit)s
+)
+SELECT id, document_id, place, ordinal, char_start, char_end, score,
+    count(*) OVER () AS matched
+FROM matched
+ORDER BY score DESC, place, ordinal, id
+LIMIT %(depth)s;
+
+-- name: complete_scores
+-- Both signals for candidates that one leg alone found; index chunks_pkey.
+SELECT id, {cosine} AS vector_score, {lexical} AS lexical_score
+FROM lastro.searchable
+WHERE project_id = %(project_id)s::bigint AND id = ANY (%(ids)s::uuid[]);
+
+-- name: fetch_hits
+-- Content and citation of the few hits, from the table, under the policy; index chunks_pkey.
+SELECT
+    c.id, c.scope, c.content, c.source_path, c.session_id, c.event_id, c.entity_key, c.entity_type,
+    c.heading_path, c.anchor, c.line_start, c.line_end, d.title, d.source, d.revision,
+    d.adr_number, d.adr_status, d.adr_date, d.adr_superseded_by
+FROM lastro.chunks AS c
+JOIN lastro.documents AS d ON d.project_id = c.project_id AND d.id = c.document_id
+WHERE c.project_id = %(project_id)s::bigint AND c.id = ANY (%(ids)s::uuid[])
+    AND c.status = 'published';

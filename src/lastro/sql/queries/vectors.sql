@@ -1,0 +1,78 @@
+-- The vector column, its index, the active embedder and the embedding cache.
+
+-- name: vector_dimension
+-- Width of chunks.embedding, or no row while there is none.
+SELECT a.atttypmod
+FROM pg_catalog.pg_attribute AS a
+WHERE a.attrelid = 'lastro.chunks'::regclass AND a.attname = 'embedding' AND NOT a.attisdropped;
+
+-- name: add_vector_column
+-- Owner only, once: the width is known when the first vector is. {dimension} is an integer literal.
+ALTER TABLE lastro.chunks
+    ADD COLUMN embedding halfvec({dimension}),
+    DROP CONSTRAINT chunks_embedding,
+    ADD CONSTRAINT chunks_embedding CHECK (
+        num_nulls(embedding, embedding_model, embedding_version) IN (0, 3)
+    );
+CREATE INDEX chunks_embedding_idx ON lastro.chunks
+    USING hnsw (embedding halfvec_cosine_ops) WHERE status = 'published';
+CREATE OR REPLACE VIEW lastro.searchable AS
+SELECT
+    project_id, id, document_id, ordinal, char_start, char_end, scope,
+    coalesce(source_path, session_id, entity_key) COLLATE "C" AS place,
+    source_path, session_id, entity_key, entity_type, attributes, rule_weight, effective_at,
+    language, status, token_count, search_vector, embedding_model, embedding
+FROM lastro.chunks
+WHERE status = 'published'
+    AND project_id = ANY (nullif(current_setting('lastro.projects', true), '')::bigint[]);
+
+-- name: active_embedder
+SELECT id, version, dimension, fingerprint FROM lastro.active_embedder;
+
+-- name: set_active_embedder
+-- Keeps the first one: a second process finds no row and reads what is there.
+INSERT INTO lastro.active_embedder (id, version, dimension, fingerprint)
+VALUES (%(id)s, %(version)s, %(dimension)s, %(fingerprint)s)
+ON CONFLICT ON CONSTRAINT active_embedder_pkey DO NOTHING;
+
+-- name: cached_embeddings
+-- Index embedding_cache_pkey.
+SELECT text_hash, embedding
+FROM lastro.embedding_cache
+WHERE fingerprint = %(fingerprint)s AND text_hash = ANY (%(hashes)s::bytea[]);
+
+-- name: cache_embeddings
+INSERT INTO lastro.embedding_cache (fingerprint, text_hash, embedding)
+SELECT %(fingerprint)s, h.text_hash, h.embedding
+FROM unnest(%(hashes)s::bytea[], %(embeddings)s::bytea[]) AS h (text_hash, embedding)
+ORDER BY h.text_hash
+ON CONFLICT ON CONSTRAINT embedding_cache_pkey DO NOTHING;
+
+-- name: lock_schema
+-- Until the transaction ends: one process at a time alters the table.
+SELECT pg_advisory_xact_lock(%(key)s);
+
+-- name: chunks_without_vector
+-- Of incomplete documents, in a fixed order; index documents_incomplete_idx.
+SELECT c.id, c.title, c.heading_text, c.context, c.content
+FROM lastro.documents AS d
+JOIN lastro.chunks AS c ON c.project_id = d.project_id AND c.document_id = d.id
+WHERE d.project_id = %(project_id)s AND d.state = 'incomplete' AND c.embedding_model IS NULL
+ORDER BY d.place, c.ordinal
+LIMIT %(limit)s;
+
+-- name: set_embeddings
+-- Index chunks_pkey.
+UPDATE lastro.chunks AS c
+SET embedding = v.embedding::halfvec, embedding_model = %(model)s, embedding_version = %(version)s
+FROM unnest(%(ids)s::uuid[], %(embeddings)s::text[]) AS v (id, embedding)
+WHERE c.project_id = %(project_id)s AND c.id = v.id;
+
+-- name: complete_documents
+-- Incomplete documents of which every chunk has a vector now.
+UPDATE lastro.documents AS d SET state = 'complete'
+WHERE d.project_id = %(project_id)s AND d.state = 'incomplete'
+    AND NOT EXISTS (
+        SELECT FROM lastro.chunks AS c
+        WHERE c.project_id = d.project_id AND c.document_id = d.id AND c.embedding_model IS NULL
+    );

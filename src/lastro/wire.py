@@ -1,0 +1,43 @@
+"""Results to the contract's JSON: camelCase keys, absent options left out, nulls kept. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from lastro.errors import LastroError
+
+_UNDERSCORE = re.compile(r"_([a-z])")
+
+
+def to_json(value: object) -> Any:
+    """The JSON form of a result, a part of one, or a collection of them."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {
+            camel_case(field.name): to_json(entry)
+            for field in fields(value)
+            if (entry := getattr(value, field.name)) is not None
+            or not field.metadata.get("optional")
+        }
+    if isinstance(value, Mapping):
+        table = cast("Mapping[object, object]", value)
+        return {str(key): to_json(entry) for key, entry in table.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(entry) for entry in cast("list[object]", value)]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value
+
+
+def error_json(error: LastroError) -> dict[str, Any]:
+    """The contract's shape of an error."""
+    inner = {"code": error.code, "message": error.message}
+    if error.remedy is not None:
+        inner["remedy"] = error.remedy
+    return {"error": inner}
+
+
+def camel_case(name: str) -> str:
+    """``source_path`` to ``sourcePath``."""
+    return _UNDERSCORE.sub(lambda match: match[1].upper(), name)

@@ -1,0 +1,175 @@
+"""Prepared documents into the table: embed outside any transaction, swap in one."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lastro import store
+from lastro.db.pool import Database, connect
+from lastro.documents import Pipeline, Prepared, lead_and_content
+from lastro.embedders import Embedder, fingerprint, is_blank
+from lastro.embedding import embed_texts
+from lastro.errors import DimensionMismatch
+from lastro.search import mismatch
+from lastro.store import ActiveEmbedder
+from lastro.types import DegradedReason, EmbeddingCounts
+
+# Rows completed in one transaction of a repair.
+REPAIR_CHUNKS = 256
+
+
+@dataclass(slots=True, kw_only=True)
+class Writer:
+    """Stores documents with their vectors, and counts what it embedded.
+
+    ``admin_url`` is the owner's address: the vector column comes with the first vector.
+    """
+
+    database: Database
+    admin_url: str
+    embedder: Embedder
+    pipeline: Pipeline
+    embedded: int = 0
+    without_vector: int = 0
+    reason: DegradedReason | None = None
+    _has_column: bool = field(default=False, init=False)
+
+    @property
+    def counts(self) -> EmbeddingCounts:
+        """What was embedded so far, and what was not and why."""
+        return EmbeddingCounts(
+            available=self.reason is None,
+            embedded=self.embedded,
+            skipped=self.without_vector,
+            reason=self.reason,
+        )
+
+    def require_embedder(self) -> None:
+        """Refuse to mix vector spaces. Errors: EmbedderMismatch."""
+        with self.database.transaction() as connection:
+            active = store.active_embedder(connection)
+            self._has_column = store.vector_dimension(connection) is not None
+        if active is not None and active.fingerprint != fingerprint(self.embedder):
+            raise mismatch(active, self.embedder)
+
+    def write(self, batch: Sequence[Prepared], *, project_id: int, stale: Iterable[UUID]) -> None:
+        """Store ``batch`` and delete ``stale`` in one transaction."""
+        vectors = self._embed([text for item in batch for text in item.texts])
+        position = 0
+        rows: list[tuple[Prepared, list[store.ChunkRow]]] = []
+        for item in batch:
+            own = vectors[position : position + len(item.chunks)]
+            position += len(item.chunks)
+            rows.append((item, self._with_vectors(item, own)))
+        stale = list(stale)
+        if not rows and not stale:
+            return
+        with self.database.transaction(projects=[project_id]) as connection:
+            store.delete_documents(connection, stale, project_id=project_id)
+            for item, chunks in rows:
+                complete = _is_complete(item.texts, chunks)
+                document = replace(item.document, state="complete" if complete else "incomplete")
+                store.insert_document(connection, document, project_id=project_id)
+            store.copy_chunks(
+                connection,
+                [chunk for _, chunks in rows for chunk in chunks],
+                project_id=project_id,
+                with_vectors=self._has_column,
+            )
+
+    def repair(self, project_id: int) -> None:
+        """Embed what an earlier run could not, from the stored text; stops at the first failure."""
+        while self.reason is None:
+            with self.database.transaction(projects=[project_id]) as connection:
+                rows = store.chunks_without_vector(connection, project_id, limit=REPAIR_CHUNKS)
+            texts = [
+                lead_and_content(
+                    title=row.title,
+                    heading_text=row.heading_text,
+                    context=row.context,
+                    content=row.content,
+                )
+                for row in rows
+            ]
+            vectors = self._embed(texts) if rows else []
+            done = [(row.id, v) for row, v in zip(rows, vectors, strict=True) if v is not None]
+            with self.database.transaction(projects=[project_id]) as connection:
+                if done:
+                    store.set_embeddings(
+                        connection,
+                        done,
+                        project_id=project_id,
+                        model=self.embedder.id,
+                        version=self.embedder.version,
+                    )
+                if not done:
+                    return
+                store.complete_documents(connection, project_id)
+
+    def _embed(self, texts: Sequence[str]) -> list[NDArray[np.float32] | None]:
+        if self.reason is not None:
+            # One probe a run: a dead embedder is not asked again for every batch.
+            self.without_vector += len(texts)
+            return [None] * len(texts)
+        result = embed_texts(self.database, self.embedder, texts, role="document")
+        if result.failure is not None:
+            self.reason = result.failure.reason
+        made = sum(vector is not None for vector in result.vectors)
+        self.embedded += made
+        self.without_vector += len(texts) - made
+        if made and not self._has_column:
+            self._ensure_column()
+        return result.vectors
+
+    def _with_vectors(
+        self, item: Prepared, vectors: Sequence[NDArray[np.float32] | None]
+    ) -> list[store.ChunkRow]:
+        return [
+            chunk
+            if vector is None
+            else replace(
+                chunk,
+                embedding=vector,
+                embedding_model=self.embedder.id,
+                embedding_version=self.embedder.version,
+            )
+            for chunk, vector in zip(item.chunks, vectors, strict=True)
+        ]
+
+    def _ensure_column(self) -> None:
+        """Make the vector column and record whose vectors it holds, once, as the owner.
+
+        Errors: EmbedderMismatch, DimensionMismatch.
+        """
+        with connect(self.admin_url) as connection:
+            store.lock_schema(connection)
+            own = ActiveEmbedder(
+                id=self.embedder.id,
+                version=self.embedder.version,
+                dimension=self.embedder.dimension,
+                fingerprint=fingerprint(self.embedder),
+            )
+            store.set_active_embedder(connection, own)
+            active = store.active_embedder(connection)
+            if active != own:
+                raise mismatch(active or own, self.embedder)
+            width = store.vector_dimension(connection)
+            if width is None:
+                store.add_vector_column(connection, own.dimension)
+            elif width != own.dimension:
+                raise DimensionMismatch(
+                    f"the vector column has {width} dimensions, {own.id} makes {own.dimension}",
+                    remedy="index into another database (LASTRO_HOME or LASTRO_DATABASE_URL)",
+                )
+        self._has_column = True
+
+
+def _is_complete(texts: Sequence[str], chunks: Sequence[store.ChunkRow]) -> bool:
+    """Whether every chunk that can be embedded was; one that shows nothing cannot."""
+    return all(
+        chunk.embedding is not None or is_blank(text)
+        for text, chunk in zip(texts, chunks, strict=True)
+    )
