@@ -1,0 +1,331 @@
+"""Sections to chunks with exact offsets; pure.
+
+Settings count characters. Source of 1,200/150/200: ADR 0080, uncalibrated.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, pairwise
+
+import regex
+
+from lastro.errors import InvalidInput
+from lastro.graphemes import GraphemeIndex
+from lastro.markdown import Block, LineIndex, MarkdownDocument, Section
+
+_NON_BLANK = re.compile(r"\S")
+_BLANK_LINE = regex.compile(r"(?:\r\n|\n|\r)[^\S\r\n]*(?:\r\n|\n|\r)\s*(?=\S)")
+_LINE_BREAK = re.compile(r"\r\n|\n|\r")
+# Latin stops need a blank and no lower-case letter after them; full-width ones stand alone.
+_SENTENCE_END = regex.compile(
+    r"""[.!?…]["'”’»)\]*_`]*\s+(?=[^\s\p{Ll}])|[。！？；][”’」』）】》]*\s*(?=\S)"""
+)
+# Scripts written without spaces: a word may start at any letter, but not at closing punctuation.
+_UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
+_WORD_START = regex.compile(
+    rf"(?<=\s)(?=\S)|(?<={_UNSPACED})(?=[^\s\p{{P}}\p{{M}}])|(?<=[^\s\p{{Ps}}\p{{Pi}}])(?={_UNSPACED})"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkSettings:
+    """Sizes in characters; no chunk exceeds ``target_chars + window_chars``.
+
+    Raises InvalidInput for sizes with which chunks would not move forward.
+    """
+
+    target_chars: int = 1200
+    overlap_chars: int = 150
+    window_chars: int = 200
+
+    def __post_init__(self) -> None:
+        if self.target_chars < 1:
+            raise InvalidInput(f"target_chars is {self.target_chars}; it must be at least 1.")
+        if self.window_chars < 0:
+            raise InvalidInput(f"window_chars is {self.window_chars}; it must be at least 0.")
+        if not 0 <= self.overlap_chars <= self.target_chars // 2:
+            raise InvalidInput(
+                f"overlap_chars is {self.overlap_chars} with target_chars {self.target_chars}; it "
+                f"must be from 0 to half the target ({self.target_chars // 2}), so that every "
+                "chunk moves forward."
+            )
+
+    @property
+    def limit_chars(self) -> int:
+        """Hard limit of a chunk."""
+        return self.target_chars + self.window_chars
+
+
+DEFAULT_SETTINGS = ChunkSettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """A piece of a text: ``text[start:end] == content``; lines count from 1, both included.
+
+    ``context`` is searched and embedded with the chunk but is not part of the cited text: the
+    header of a table that the chunk continues.
+    """
+
+    ordinal: int
+    start: int
+    end: int
+    content: str
+    heading_path: tuple[str, ...]
+    anchor: str | None
+    line_start: int
+    line_end: int
+    context: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkedText:
+    """Chunks in the order of the text, and what the reader of a report should know."""
+
+    chunks: tuple[Chunk, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def chunk_markdown(
+    document: MarkdownDocument, settings: ChunkSettings = DEFAULT_SETTINGS
+) -> ChunkedText:
+    """Chunks of a Markdown document; none crosses a section."""
+    chunked = _chunk_sections(document.text, document.sections, document.lines, settings)
+    return ChunkedText(chunks=chunked.chunks, warnings=document.warnings + chunked.warnings)
+
+
+def chunk_text(text: str, settings: ChunkSettings = DEFAULT_SETTINGS) -> ChunkedText:
+    """Chunks of a plain text, as one section without a heading."""
+    start = 1 if text.startswith("\ufeff") else 0
+    whole = Section(heading_path=(), anchor=None, start=start, end=len(text), blocks=())
+    return _chunk_sections(text, (whole,), LineIndex(text), settings)
+
+
+def _chunk_sections(
+    text: str, sections: Iterable[Section], lines: LineIndex, settings: ChunkSettings
+) -> ChunkedText:
+    graphemes = GraphemeIndex(text)
+    chunks: list[Chunk] = []
+    warnings: list[str] = []
+    for section in sections:
+        splitter = _Splitter(text, section, graphemes=graphemes, settings=settings)
+        for start, end in splitter.spans():
+            chunk = Chunk(
+                ordinal=len(chunks),
+                start=start,
+                end=end,
+                content=text[start:end],
+                heading_path=section.heading_path,
+                anchor=section.anchor,
+                line_start=lines.line_of(start),
+                line_end=lines.line_of(end - 1),
+                context=splitter.context_at(start),
+            )
+            chunks.append(chunk)
+        warnings.extend(
+            f"Line {lines.line_of(start)}: one character (grapheme cluster) of {end - start:,} "
+            f"code points is longer than the limit of {settings.limit_chars:,} and was split."
+            for start, end in splitter.split_clusters
+        )
+    return ChunkedText(chunks=tuple(chunks), warnings=tuple(warnings))
+
+
+class _Intervals:
+    """Disjoint half-open intervals in ascending order."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted(spans):
+            if start < end and (not self._ends or start >= self._ends[-1]):
+                self._starts.append(start)
+                self._ends.append(end)
+
+    def around(self, offset: int) -> tuple[int, int] | None:
+        """The interval with ``offset`` strictly inside it."""
+        index = bisect_left(self._starts, offset) - 1
+        if index >= 0 and self._ends[index] > offset:
+            return self._starts[index], self._ends[index]
+        return None
+
+
+class _Splitter:
+    """Cuts one section; all offsets are of the whole text."""
+
+    def __init__(
+        self, text: str, section: Section, *, graphemes: GraphemeIndex, settings: ChunkSettings
+    ) -> None:
+        self._text = text
+        self._settings = settings
+        self._limit = settings.limit_chars
+        self._graphemes = graphemes
+        self._start = section.start
+        self._end = self._trimmed_end(section.start, section.end)
+        blocks = (*section.blocks, *section.nested)
+        self._block_starts = sorted({block.start for block in blocks})
+        self._tables = sorted(
+            (block for block in blocks if block.kind == "table"), key=lambda block: block.start
+        )
+        self._table_starts = [table.start for table in self._tables]
+        self._code = _Intervals(
+            (block.start, block.end) for block in blocks if block.kind in {"fence", "code"}
+        )
+        self._whole = _Intervals(
+            (start, end) for start, end in self._atoms(blocks) if end - start <= self._limit
+        )
+        self.split_clusters: list[tuple[int, int]] = []
+
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """Start and end of each chunk; starts and ends both ascend strictly."""
+        fresh = self._next_non_blank(self._start)
+        start = fresh
+        while fresh < self._end:
+            if self._end - start > self._limit >= self._end - fresh:
+                start = fresh
+            if self._end - start <= self._limit:
+                yield start, self._end
+                return
+            cut, is_early = self._cut(start, fresh)
+            if is_early and start < fresh:
+                start = fresh
+                continue
+            yield start, self._trimmed_end(start, cut)
+            fresh = self._next_non_blank(cut)
+            start = self._overlap_start(start, cut, fresh)
+
+    def context_at(self, start: int) -> str:
+        """Header of the table that a chunk starting here continues, or an empty text."""
+        index = bisect_right(self._table_starts, start) - 1
+        if index < 0:
+            return ""
+        table = self._tables[index]
+        if table.header_end is None or not table.header_end <= start < table.end:
+            return ""
+        end = min(table.header_end, table.start + self._settings.target_chars)
+        return self._text[table.start : self._graphemes.cluster_around(end)[0]].strip()
+
+    def _atoms(self, blocks: Iterable[Block]) -> Iterator[tuple[int, int]]:
+        """What is kept whole: code, and rows of tables (the first with the table's header)."""
+        for block in blocks:
+            if block.kind in {"fence", "code"}:
+                yield block.start, self._trimmed_end(block.start, block.end)
+            elif block.kind == "table":
+                yield from self._rows(block)
+
+    def _rows(self, table: Block) -> Iterator[tuple[int, int]]:
+        assert table.header_end is not None
+        breaks = [
+            found.end() for found in _LINE_BREAK.finditer(self._text, table.header_end, table.end)
+        ]
+        edges = [edge for edge in (*breaks, table.end) if edge > table.header_end]
+        first = edges[0] if edges else table.header_end
+        if first - table.start <= self._limit:
+            yield table.start, first
+        else:
+            yield table.start, table.header_end
+            yield table.header_end, first
+        yield from pairwise(edges)
+
+    def _next_non_blank(self, offset: int) -> int:
+        found = _NON_BLANK.search(self._text, offset, self._end)
+        if found is None:
+            return self._end
+        return max(offset, self._graphemes.cluster_around(found.start())[0])
+
+    def _trimmed_end(self, start: int, end: int) -> int:
+        trimmed = start + len(self._text[start:end].rstrip())
+        return min(end, self._graphemes.cluster_around(trimmed)[1])
+
+    def _may_cut(self, offset: int) -> bool:
+        return self._whole.around(offset) is None and self._graphemes.is_boundary(offset)
+
+    def _cut(self, start: int, fresh: int) -> tuple[int, bool]:
+        """Where the chunk from ``start`` ends, after ``fresh``, the first character not seen yet.
+
+        The nearest to the target wins (the earlier of two): paragraphs, then sentences, lines and
+        words. True: what follows is kept whole and does not fit, so the cut had to come early; an
+        overlap is then better given up.
+        """
+        settings = self._settings
+        aim = start + settings.target_chars
+        middle = max(fresh + 1, start + settings.target_chars // 2)
+        window = min(settings.window_chars, settings.target_chars)
+        low = max(middle, aim - window)
+        # What is left for the last chunk is never less than a window.
+        high = min(aim + window, self._end - settings.window_chars)
+        for candidates in self._candidates(middle, low, aim, high):
+            fitting = [offset for offset in candidates if self._may_cut(offset)]
+            if fitting:
+                return min(fitting, key=lambda offset: (abs(offset - aim), offset)), False
+        return self._forced_cut(start, fresh, low)
+
+    def _candidates(self, middle: int, low: int, aim: int, high: int) -> Iterator[list[int]]:
+        yield [*self._joints(low, high), *self._matches(_BLANK_LINE, low, high)]
+        lines = self._matches(_LINE_BREAK, low, high)
+        if self._code.around(aim) is None:
+            yield self._matches(_SENTENCE_END, low, high)
+        yield lines
+        yield self._matches(_WORD_START, low, high)
+        yield self._matches(_WORD_START, middle, low)
+        yield [offset for offset in self._graphemes.cluster_around(aim) if low <= offset <= high]
+
+    def _joints(self, low: int, high: int) -> list[int]:
+        first = bisect_left(self._block_starts, low)
+        return self._block_starts[first : bisect_right(self._block_starts, high)]
+
+    def _matches(
+        self, pattern: "regex.Pattern[str] | re.Pattern[str]", low: int, high: int
+    ) -> list[int]:
+        """Ends of the pattern's matches from ``low`` to ``high``."""
+        found = pattern.finditer(self._text, max(self._start, low - 4), high + 1)
+        return [match.end() for match in found if low <= match.end() <= high]
+
+    def _forced_cut(self, start: int, fresh: int, low: int) -> tuple[int, bool]:
+        """A cut where whole blocks or one huge character leave none in the window."""
+        before = self._settled(low, backwards=True)
+        if before > fresh:
+            return before, True
+        after = self._settled(fresh + 1, backwards=False)
+        if after <= start + self._limit:
+            return after, False
+        if start < fresh:
+            return fresh, True
+        inside = self._graphemes.cluster_around(start + self._limit)[0]
+        if inside > fresh:
+            return inside, False
+        cluster = self._graphemes.cluster_around(start + self._limit)
+        if cluster not in self.split_clusters[-1:]:
+            self.split_clusters.append(cluster)
+        return start + self._limit, False
+
+    def _settled(self, offset: int, *, backwards: bool) -> int:
+        """The first offset from here on, or back, that cuts nothing kept whole."""
+        side = 0 if backwards else 1
+        while True:
+            around = self._whole.around(offset) or self._graphemes.cluster_around(offset)
+            if around[side] == offset:
+                return offset
+            offset = around[side]
+
+    def _overlap_start(self, start: int, cut: int, fresh: int) -> int:
+        """Where the next chunk starts: at a sentence, line or word within the overlap, or fresh."""
+        reach = min(self._settings.overlap_chars, (cut - start) // 2)
+        low = max(start + 1, cut - reach)
+        if low >= cut:
+            return fresh
+        early = low + reach // 2
+        ranks = (
+            chain(
+                self._joints(low, early),
+                self._matches(_SENTENCE_END, low, early),
+                self._matches(_LINE_BREAK, low, early),
+            ),
+            self._matches(_WORD_START, low, cut - 1),
+        )
+        for candidates in ranks:
+            fitting = [offset for offset in candidates if self._may_cut(offset)]
+            if fitting:
+                return self._next_non_blank(min(fitting))
+        return fresh
