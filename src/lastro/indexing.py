@@ -145,7 +145,7 @@ def index(
         )
         target = _Target(project=project, source=source, listing=listing)
         skipped, warnings = _write_files(writer, target, plan, progress=progress)
-        _finish(database, target, plan, skipped=skipped)
+        _finish(database, request, target, plan, skipped=skipped)
         writer.repair(project.id)
         counts = DocumentCounts(
             added=plan.added,
@@ -207,8 +207,7 @@ def _register(
     database: Database, request: IndexRequest, listing: Listing, *, project: Project
 ) -> tuple[str, list[StoredDocument]]:
     """The source's name in its project and what is indexed of it; recorded before any work."""
-    ref = None if request.worktree or request.ref == DEFAULT_REF else request.ref
-    root = str(listing.root)
+    ref, root = _named_ref(request), str(listing.root)
     with database.transaction(projects=[project.id]) as connection:
         source = source_name(root, ref, store.project_sources(connection, project.id))
         store.save_source(
@@ -223,6 +222,11 @@ def _register(
         )
         stored = store.source_documents(connection, project_id=project.id, source=source)
     return source, stored
+
+
+def _named_ref(request: IndexRequest) -> str | None:
+    """The ref that sets a source apart; None for the one that a folder has by default."""
+    return None if request.worktree or request.ref == DEFAULT_REF else request.ref
 
 
 def source_name(root: str, ref: str | None, known: Sequence[store.Source]) -> str:
@@ -301,7 +305,12 @@ def _swap(
 
 
 def _finish(
-    database: Database, target: _Target, plan: Plan, *, skipped: Sequence[FileNote]
+    database: Database,
+    request: IndexRequest,
+    target: _Target,
+    plan: Plan,
+    *,
+    skipped: Sequence[FileNote],
 ) -> None:
     """Move the revision, and count again what the lexical score needs."""
     project_id, listing = target.project.id, target.listing
@@ -316,7 +325,7 @@ def _finish(
             project_id=project_id,
             name=target.source,
             root=str(listing.root),
-            ref=listing.ref,
+            ref=_named_ref(request),
             revision=listing.revision,
             skipped=skipped,
             finished=True,

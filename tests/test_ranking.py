@@ -1,0 +1,222 @@
+"""Fusion, evidence, order and profiles: arithmetic that can be checked by eye."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastro.errors import ConfigError
+from lastro.ranking import (
+    ADR_0080,
+    DEFAULT,
+    Candidate,
+    Profile,
+    Ranked,
+    Thresholds,
+    fuse,
+    has_evidence,
+    load_profiles,
+    one_per_place,
+)
+
+BOTH = ("vector", "lexical")
+PROFILE = replace(
+    DEFAULT,
+    vector_weight=0.4,
+    lexical_weight=0.6,
+    threshold=Thresholds(both=0.2, vector_only=0.25, lexical_only=0.3),
+)
+
+
+def row(
+    number: int,
+    *,
+    vector: float | None = None,
+    lexical: float | None = None,
+    place: str | None = None,
+    document: int | None = None,
+    chars: tuple[int, int] = (0, 10),
+    ordinal: int = 0,
+) -> Candidate:
+    return Candidate(
+        id=UUID(int=number),
+        document_id=UUID(int=number if document is None else document),
+        place=place or f"docs/{number:03}.md",
+        ordinal=ordinal,
+        char_start=chars[0],
+        char_end=chars[1],
+        vector_score=vector,
+        lexical_score=lexical,
+    )
+
+
+def scores(ranked: list[Ranked]) -> dict[int, float]:
+    return {item.candidate.id.int: item.score for item in ranked}
+
+
+def test_the_score_is_the_weighted_sum_of_both_signals() -> None:
+    # 0.4 · 0.5 + 0.6 · 0.25 = 0.35
+    ranked = fuse([row(1, vector=0.5, lexical=0.25)], PROFILE, legs=BOTH)
+    assert scores(ranked) == {1: pytest.approx(0.35)}
+
+
+def test_a_missing_signal_adds_nothing() -> None:
+    # 0.4 · 0.5 and 0.6 · 0.5
+    ranked = fuse([row(1, vector=0.5), row(2, lexical=0.5)], PROFILE, legs=BOTH)
+    assert scores(ranked) == {1: pytest.approx(0.2), 2: pytest.approx(0.3)}
+
+
+def test_with_one_leg_absent_the_other_carries_the_whole_weight() -> None:
+    assert scores(fuse([row(1, lexical=0.5)], PROFILE, legs=["lexical"])) == {1: 0.5}
+    assert scores(fuse([row(1, vector=0.5)], PROFILE, legs=["vector"])) == {1: 0.5}
+
+
+def test_a_row_just_below_the_cut_in_both_lists_beats_the_heads_of_either() -> None:
+    heads = [row(n, vector=0.5) for n in range(1, 11)]
+    heads += [row(n, lexical=0.4) for n in range(11, 21)]
+    # 0.4 · 0.45 + 0.6 · 0.35 = 0.39, above 0.4 · 0.5 = 0.2 and 0.6 · 0.4 = 0.24
+    ranked = fuse([*heads, row(99, vector=0.45, lexical=0.35)], PROFILE, legs=BOTH)
+    assert ranked[0].candidate.id.int == 99
+    assert ranked[0].score == pytest.approx(0.39)
+
+
+def test_ties_break_by_place_then_ordinal() -> None:
+    tied = [
+        row(1, vector=0.5, place="docs/b.md", ordinal=0),
+        row(2, vector=0.5, place="docs/a.md", ordinal=1),
+        row(3, vector=0.5, place="docs/a.md", ordinal=0),
+    ]
+    ranked = fuse(tied, PROFILE, legs=BOTH)
+    assert [item.candidate.id.int for item in ranked] == [3, 2, 1]
+
+
+candidates = st.lists(
+    st.builds(
+        row,
+        st.integers(1, 10_000),
+        vector=st.none() | st.sampled_from([-0.5, 0.0, 0.25, 0.5, 1.0]),
+        lexical=st.none() | st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+        document=st.integers(1, 5),
+        ordinal=st.integers(0, 3),
+    ),
+    unique_by=lambda c: c.id,
+    max_size=30,
+)
+
+
+@given(candidates, st.randoms(use_true_random=False))
+def test_the_order_does_not_depend_on_the_order_of_the_candidates(rows, random) -> None:
+    shuffled = list(rows)
+    random.shuffle(shuffled)
+    assert fuse(rows, PROFILE, legs=BOTH) == fuse(shuffled, PROFILE, legs=BOTH)
+
+
+@given(candidates, st.integers(1, 9))
+def test_a_shorter_list_is_the_head_of_a_longer_one(rows, cut) -> None:
+    ranked = fuse(rows, PROFILE, legs=BOTH)
+    kept = one_per_place(ranked, max_per_document=3)
+    assert kept[:cut] == one_per_place(ranked, max_per_document=3)[: cut + 1][:cut]
+
+
+@pytest.mark.parametrize(
+    ("vector", "lexical", "shown"),
+    [
+        (0.25, None, True),  # vector only: 0.25 reaches 0.25
+        (0.24, None, False),
+        (None, 0.30, True),  # words only: 0.30 reaches 0.30
+        (None, 0.29, False),  # a chance word alone
+        (0.20, 0.20, True),  # both: 0.4 · 0.20 + 0.6 · 0.20 = 0.20
+        (0.20, 0.19, False),  # 0.194
+        (0.40, 0.01, True),  # 0.166 together, but the meaning alone is enough
+        (-0.20, 0.50, True),  # 0.22
+    ],
+)
+def test_any_rule_of_evidence_that_applies_is_enough(vector, lexical, shown) -> None:
+    [item] = fuse([row(1, vector=vector, lexical=lexical)], PROFILE, legs=BOTH)
+    assert has_evidence(item, PROFILE, legs=BOTH) is shown
+
+
+@given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
+def test_more_words_matched_never_take_a_hit_away(vector, lexical, more) -> None:
+    def passes(words: float | None) -> bool:
+        [item] = fuse([row(1, vector=vector, lexical=words)], PROFILE, legs=BOTH)
+        return has_evidence(item, PROFILE, legs=BOTH)
+
+    assert passes(max(lexical, more)) >= passes(lexical) >= passes(None)
+
+
+@pytest.mark.parametrize(
+    ("vector", "lexical", "shown"), [(0.5, None, True), (0.3, 0.0, False), (0.0, 0.5, True)]
+)
+def test_the_one_number_of_adr_0080_is_on_the_sum(vector, lexical, shown) -> None:
+    # 0.6 · 0.5 = 0.30 and 0.6 · 0.3 = 0.18 and 0.4 · 0.5 = 0.20 against 0.2
+    [item] = fuse([row(1, vector=vector, lexical=lexical)], ADR_0080, legs=BOTH)
+    assert has_evidence(item, ADR_0080, legs=BOTH) is shown
+
+
+def test_an_outage_does_not_make_adr_0080_answer_nothing() -> None:
+    [item] = fuse([row(1, lexical=0.05)], ADR_0080, legs=["lexical"])
+    assert has_evidence(item, ADR_0080, legs=["lexical"])
+
+
+def test_overlapping_chunks_of_a_document_are_one_hit() -> None:
+    ranked = fuse(
+        [
+            row(1, vector=0.9, document=7, chars=(0, 100)),
+            row(2, vector=0.8, document=7, chars=(90, 200)),
+            row(3, vector=0.7, document=7, chars=(200, 300)),
+            row(4, vector=0.6, document=8, chars=(90, 200)),
+        ],
+        PROFILE,
+        legs=BOTH,
+    )
+    kept = one_per_place(ranked, max_per_document=3)
+    assert [item.candidate.id.int for item in kept] == [1, 3, 4]
+
+
+def test_a_document_gives_at_most_its_share_of_hits() -> None:
+    rows = [row(n, vector=0.5, document=7, chars=(n * 10, n * 10 + 5)) for n in range(1, 6)]
+    assert len(one_per_place(fuse(rows, PROFILE, legs=BOTH), max_per_document=3)) == 3
+
+
+def test_adr_0080_keeps_the_numbers_of_its_record() -> None:
+    assert (ADR_0080.vector_weight, ADR_0080.lexical_weight, ADR_0080.threshold) == (0.6, 0.4, 0.2)
+    assert ADR_0080.calibrated is False
+
+
+def test_settings_define_profiles_beside_the_shipped_ones() -> None:
+    profiles = load_profiles({"words": {"base": "default", "vector_weight": 0, "threshold": 0.1}})
+    words: Profile = profiles["words"]
+    assert set(profiles) == {"default", "adr-0080", "words"}
+    assert (words.vector_weight, words.lexical_weight, words.threshold) == (
+        0.0,
+        DEFAULT.lexical_weight,
+        0.1,
+    )
+    assert words.calibrated is False
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"weight": 0.3},
+        {"base": "bm25"},
+        {"vector_weight": 1.5},
+        {"vector_weight": True},
+        {"vector_weight": 0, "lexical_weight": 0},
+        {"threshold": 5},
+        {"threshold": {"both": 0.2}},
+        {"threshold": {"both": 0.2, "vector_only": 2, "lexical_only": 0.2}},
+        {"version": 0},
+    ],
+)
+def test_a_profile_with_an_impossible_number_is_refused(table) -> None:
+    with pytest.raises(ConfigError, match="mine"):
+        load_profiles({"mine": table})
+
+
+def test_a_shipped_profile_cannot_be_redefined() -> None:
+    with pytest.raises(ConfigError, match="default"):
+        load_profiles({"default": {"vector_weight": 0.1}})
