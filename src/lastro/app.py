@@ -15,8 +15,8 @@ from lastro.embedders import Embedder, build_embedder, fingerprint
 from lastro.indexing import IndexRequest, Progress
 from lastro.ranking import Profile, load_profiles
 from lastro.search import SearchRequest
-from lastro.store import ProjectState, Source
-from lastro.types import IndexReport, Outcome
+from lastro.store import Source
+from lastro.types import IndexReport, Outcome, ProjectSummary
 from lastro.writing import Writer
 
 
@@ -124,7 +124,7 @@ class App:
             ),
         )
 
-    def projects(self) -> list[ProjectState]:
+    def projects(self) -> list[ProjectSummary]:
         """Every project with its counts, by name."""
         return projects.list_projects(self.database)
 

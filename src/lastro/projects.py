@@ -6,14 +6,27 @@ from pathlib import Path
 from lastro import store
 from lastro.db.pool import Database
 from lastro.errors import Conflict
-from lastro.store import AppConnection, Project, ProjectState
+from lastro.store import AppConnection, Project
+from lastro.types import ProjectSummary
 
 
-def list_projects(database: Database) -> list[ProjectState]:
+def list_projects(database: Database) -> list[ProjectSummary]:
     """Every project with its counts, by name."""
     ids = _all_ids(database)
     with database.transaction(projects=ids) as connection:
-        return store.project_states(connection, ids)
+        states = store.project_states(connection, ids)
+    return [
+        ProjectSummary(
+            slug=state.slug,
+            name=state.name,
+            scopes=tuple(state.scopes),
+            revision=state.revision,
+            documents=state.documents,
+            chunks=state.chunks,
+            indexed_at=state.indexed_at,
+        )
+        for state in states
+    ]
 
 
 def project_sources(database: Database, slug: str) -> tuple[Project, list[store.Source]]:

@@ -1,0 +1,57 @@
+"""Commands that only look: projects, profiles, status, doctor, config."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from lastro.app import build
+from lastro.cli.options import Format, FormatOption
+from lastro.cli.output import escaped, print_data, print_json
+from lastro.cli.tables import short, table
+from lastro.config import load_settings
+from lastro.ranking import Profile, Thresholds, load_profiles
+from lastro.wire import to_json
+
+
+def projects(*, format_: FormatOption = Format.TABLE) -> None:
+    """List the projects of the database."""
+    with build(load_settings()) as app:
+        found = app.projects()
+    if format_ is Format.JSON:
+        print_json({"projects": to_json(found)})
+        return
+    rows = [
+        (p.slug, ", ".join(p.scopes), p.documents, p.chunks, short(p.revision), p.indexed_at)
+        for p in found
+    ]
+    header = ("project", "scopes", "documents", "chunks", "revision", "indexed at")
+    print_data([table(header, rows)] if rows else ["no project yet; make one with `lastro index`"])
+
+
+def profiles(*, format_: FormatOption = Format.TABLE) -> None:
+    """Show every ranking profile with its numbers and where they come from."""
+    found = load_profiles(load_settings().profiles)
+    if format_ is Format.JSON:
+        print_json({"profiles": to_json(list(found.values()))})
+    else:
+        print_data(line for profile in found.values() for line in _profile(profile))
+
+
+def _profile(profile: Profile) -> Iterator[RenderableType]:
+    yield Text.assemble((escaped(profile.name), "bold"), f" v{profile.version}")
+    values: dict[str, Any] = to_json(profile)
+    shown = {key: entry for key, entry in values.items() if key not in {"name", "version"}}
+    if isinstance(profile.threshold, Thresholds):
+        shown["threshold"] = ", ".join(
+            f"{key} {entry}" for key, entry in values["threshold"].items()
+        )
+    yield _pairs(shown)
+    yield Text()
+
+
+def _pairs(values: Mapping[str, Any]) -> Text:
+    width = max(len(key) for key in values)
+    lines = [f"    {key:<{width}}  {escaped(str(entry))}" for key, entry in values.items()]
+    return Text("\n".join(lines))

@@ -1,0 +1,30 @@
+"""Options that several commands share."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Format(StrEnum):
+    """How a command prints its data."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+FormatOption = Annotated[Format, typer.Option("--format", help="For people or for programs.")]
+ProjectOption = Annotated[
+    str | None,
+    typer.Option(
+        "--project",
+        metavar="P",
+        help="Name of the project; by default the one this folder was indexed as, "
+        "else the folder's name.",
+        show_default=False,
+    ),
+]
+PathArgument = Annotated[
+    Path, typer.Argument(metavar="[PATH]", help="A Git repository or a folder.")
+]

@@ -1,0 +1,141 @@
+"""The two streams: data on stdout, everything else on stderr, whatever they lead to."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Generator, Iterable
+from typing import Any, TextIO
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
+
+from lastro.cli.options import Format
+from lastro.errors import LastroError
+from lastro.indexing import Progress as ProgressCall
+from lastro.wire import error_json
+
+# Tables in a pipe are as wide as they need; 80 columns are for terminals that do not tell.
+PIPE_WIDTH = 100_000
+DEFAULT_WIDTH = 80
+MAX_TEXT_WIDTH = 100
+
+# What a terminal would obey or draw over: C0 and C1 controls, and marks that turn text around.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+# JSON escapes C0 by itself.
+_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def prepare_streams() -> None:
+    """Let no character stop a command: what a stream's encoding lacks is written escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def visible(text: str) -> str:
+    """``text`` with each control character as one that is seen, of the same length."""
+    return _UNSAFE.sub(_picture, text)
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if match[0] in "\t\n":
+        return match[0]
+    if code == 0x7F:
+        return "\u2421"
+    return chr(0x2400 + code) if code < 0x20 else "\ufffd"
+
+
+def escaped(name: str) -> str:
+    r"""A file's name on one line, with controls and lone surrogates as ``\x1b`` or ``\udc80``."""
+    safe = _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), name)
+    return safe.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def text_width(console: Console) -> int:
+    """Columns for running text on ``console``."""
+    if console.is_terminal:
+        return min(console.width, MAX_TEXT_WIDTH)
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdecimal() and int(columns) >= 40 else DEFAULT_WIDTH
+
+
+def stdout() -> Console:
+    """The console for data; without colour where it is no terminal."""
+    return _console(sys.stdout)
+
+
+def stderr() -> Console:
+    """The console for progress, warnings and errors."""
+    return _console(sys.stderr)
+
+
+def _console(file: TextIO) -> Console:
+    width = None if file.isatty() else PIPE_WIDTH
+    return Console(file=file, highlight=False, markup=False, emoji=False, width=width)
+
+
+def print_json(value: Any) -> None:
+    """Print a JSON value as data."""
+    print_data([_json(value, sys.stdout)])
+
+
+def print_data(parts: Iterable[RenderableType]) -> None:
+    """Print data; a reader who has gone away ends the printing, not the command."""
+    console = stdout()
+    try:
+        for part in parts:
+            console.print(part, soft_wrap=isinstance(part, str | Text))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        forget(sys.stdout)
+
+
+def forget(stream: TextIO) -> None:
+    """Send what is still to be written nowhere: its reader has gone."""
+    with contextlib.suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def print_warning(text: str) -> None:
+    """Print one warning on stderr."""
+    _say(Text.assemble(("warning: ", "yellow"), escaped(text)))
+
+
+def print_error(error: LastroError, format_: Format) -> None:
+    """Print an error on stderr: what happened and what to do, or the contract's JSON."""
+    if format_ is Format.JSON:
+        _say(Text(_json(error_json(error), sys.stderr)))
+        return
+    _say(Text.assemble(("error: ", "bold red"), escaped(error.message)))
+    if error.remedy is not None:
+        _say(Text.assemble(("remedy: ", "bold"), escaped(error.remedy)))
+
+
+def _say(text: Text) -> None:
+    try:
+        stderr().print(text, soft_wrap=True)
+    except BrokenPipeError:
+        forget(sys.stderr)
+
+
+def _json(value: Any, stream: TextIO) -> str:
+    utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
+    text = json.dumps(value, ensure_ascii=not utf8, indent=2)
+    return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+@contextlib.contextmanager
+def progress_bar(what: str) -> Generator[ProgressCall]:
+    """A bar on stderr while it is a terminal, and gone afterwards; nothing elsewhere."""
+    console = stderr()
+    columns = (TextColumn(what), BarColumn(bar_width=30), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as p:
+        task = p.add_task(what, total=None)
+        yield lambda done, total: p.update(task, completed=done, total=total)

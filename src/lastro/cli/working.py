@@ -1,0 +1,99 @@
+"""``lastro index`` and ``lastro search``."""
+
+from typing import Annotated
+
+import typer
+
+from lastro.app import build
+from lastro.cli.hits import outcome_lines
+from lastro.cli.options import Format, FormatOption, PathArgument, ProjectOption
+from lastro.cli.output import (
+    print_data,
+    print_json,
+    print_warning,
+    progress_bar,
+    stdout,
+    text_width,
+)
+from lastro.cli.tables import report_lines
+from lastro.config import load_settings
+from lastro.errors import EXIT_DONE, EXIT_PARTIAL
+from lastro.indexing import DEFAULT_REF, IndexRequest
+from lastro.search import DEFAULT_K, SearchRequest
+from lastro.wire import to_json
+
+
+def index(
+    path: PathArgument = ".",  # pyright: ignore[reportArgumentType] - typer makes it a Path
+    *,
+    project: ProjectOption = None,
+    ref: Annotated[
+        str, typer.Option("--ref", metavar="R", help="Branch, tag or commit.")
+    ] = DEFAULT_REF,
+    worktree: Annotated[
+        bool, typer.Option("--worktree", help="Read files as they lie, not from a commit.")
+    ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Only complete documents that lack vectors.")
+    ] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Make every document again.")] = False,
+    format_: FormatOption = Format.TABLE,
+) -> int:
+    """Index the documents of a repository; returns when they can be searched."""
+    request = IndexRequest(
+        path=path, project=project, ref=ref, worktree=worktree, repair=repair, rebuild=rebuild
+    )
+    with build(load_settings()) as app, progress_bar("indexing") as progress:
+        report = app.index(request, progress=progress)
+    if report.embedding.reason is not None:
+        print_warning(
+            f"{report.embedding.skipped} texts have no vector ({report.embedding.reason}); "
+            "complete them with `lastro index --repair`"
+        )
+    if format_ is Format.JSON:
+        print_json(to_json(report))
+    else:
+        print_data(report_lines(report))
+    return EXIT_PARTIAL if report.documents.skipped else EXIT_DONE
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="The question, in any words.", show_default=False)],
+    *,
+    project: ProjectOption = None,
+    k: Annotated[int, typer.Option("-k", metavar="N", help="Number of hits.")] = DEFAULT_K,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scope", metavar="S", help="docs or adr; may be repeated.", show_default=False
+        ),
+    ] = None,
+    path: Annotated[
+        str | None,
+        typer.Option(
+            "--path",
+            metavar="PREFIX",
+            help="Only files whose path begins so.",
+            show_default=False,
+        ),
+    ] = None,
+    profile: Annotated[
+        str, typer.Option("--profile", metavar="NAME", help="Ranking profile.")
+    ] = "default",
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show how each score was made.")
+    ] = False,
+    format_: FormatOption = Format.TABLE,
+) -> None:
+    """Find cited passages, best first."""
+    request = SearchRequest(
+        query=query, k=k, scopes=scope, path_prefix=path, profile=profile, explain=explain
+    )
+    with build(load_settings()) as app:
+        outcome = app.search(request, project=project)
+    for part in outcome.degraded:
+        print_warning(f"{part.reason}: {part.detail}")
+    if format_ is Format.JSON:
+        print_json(to_json(outcome))
+    else:
+        print_data(outcome_lines(outcome, width=text_width(stdout())))
