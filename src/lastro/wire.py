@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
+from pathlib import PurePath
 from typing import Any, cast
 
 from lastro.errors import LastroError
@@ -27,6 +28,8 @@ def to_json(value: object) -> Any:
         return [to_json(entry) for entry in cast("list[object]", value)]
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, PurePath):
+        return str(value)
     return value
 
 
