@@ -4,6 +4,7 @@ LastroError
 ├── ConfigError            CONFIG_ERROR
 ├── SchemaOutOfDate        SCHEMA_OUT_OF_DATE
 ├── DatabaseUnavailable    DATABASE_UNAVAILABLE
+│   └── StatementTimeout   DATABASE_UNAVAILABLE
 ├── NotFound               NOT_FOUND
 ├── Conflict               CONFLICT
 ├── InvalidInput           INVALID_INPUT
@@ -43,6 +44,10 @@ class DatabaseUnavailable(LastroError):
     """PostgreSQL cannot be started or reached, or refuses the work for want of rights."""
 
     code = "DATABASE_UNAVAILABLE"
+
+
+class StatementTimeout(DatabaseUnavailable):
+    """A statement took longer than its limit, or was cancelled; its transaction is undone."""
 
 
 class NotFound(LastroError):

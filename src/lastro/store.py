@@ -27,7 +27,6 @@ AppConnection = Connection[TupleRow]
 
 # Name space of the advisory locks that index runs take, one for each project.
 _PROJECT_LOCKS = 7_125
-_SCHEMA_LOCK = 7_125_901_305
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -415,11 +414,6 @@ def set_active_embedder(connection: AppConnection, embedder: ActiveEmbedder) -> 
             "fingerprint": embedder.fingerprint,
         },
     )
-
-
-def lock_schema(connection: AppConnection) -> None:
-    """Wait until no other process alters the table; held until the transaction ends."""
-    connection.execute(load_queries("vectors")["lock_schema"], {"key": _SCHEMA_LOCK})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lastro import store
+from lastro.db.migrate import lock_schema
 from lastro.db.pool import Database, connect
 from lastro.documents import Pipeline, Prepared, lead_and_content
 from lastro.embedders import Embedder, fingerprint, is_blank
@@ -145,7 +146,7 @@ class Writer:
         Errors: EmbedderMismatch, DimensionMismatch.
         """
         with connect(self.admin_url) as connection:
-            store.lock_schema(connection)
+            lock_schema(connection)
             own = ActiveEmbedder(
                 id=self.embedder.id,
                 version=self.embedder.version,

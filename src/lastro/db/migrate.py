@@ -1,42 +1,54 @@
 """Forward-only migrations: plain files, checksummed, applied under one advisory lock."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import psycopg
-from psycopg import Connection
-from psycopg.rows import TupleRow
+from psycopg import Connection, IsolationLevel
+from psycopg.rows import TupleRow, class_row
 
-from lastro.db.pool import connect, translated
+from lastro.db.pool import APP_ROLE, connect
 from lastro.errors import DatabaseUnavailable, SchemaOutOfDate
 from lastro.sql import Migration, load_migrations, load_queries
 
 # Arbitrary, fixed: every process of every release takes the same lock.
-_LOCK = 7_125_901_304
+SCHEMA_LOCK = 7_125_901_304
+# What stands before the statements in a remedy.
+ADMINISTRATOR_RUNS = "an administrator must run, in this database:"
 MIN_SERVER_VERSION = 150_000
 MIN_VECTOR_VERSION = (0, 8)
 
 
-def migrate(url: str) -> int:
-    """Bring the schema at ``url`` up to this program's; returns the number of steps applied.
+def migrate(url: str, *, steps: Sequence[Migration] | None = None) -> int:
+    """Bring the schema at ``url`` up to ``steps``; returns the number of steps applied.
 
-    Any number of processes may call it at once: one works, the others wait and find it done.
+    ``steps`` are this program's where none are given. Any number of processes may call it at
+    once: one works, the others wait and find it done. All or nothing is applied.
     Errors: SchemaOutOfDate where the schema is newer or was altered, DatabaseUnavailable where
     the role lacks rights, with the statements for an administrator; nothing is then created.
     """
-    with connect(url) as connection, translated():
-        connection.autocommit = True
+    known = load_migrations() if steps is None else steps
+    with connect(url) as connection:
         _require_server(connection)
-        applied = _applied(connection)
-        if _pending(applied):
-            connection.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
-            try:
-                pending = _pending(_applied(connection))
-                if pending:
-                    _apply(connection, pending, first=not applied)
-                return len(pending)
-            finally:
-                connection.execute("SELECT pg_advisory_unlock(%s)", [_LOCK])
-    return 0
+        if not _pending(_applied(connection), known):
+            return 0
+        connection.rollback()
+        # Whatever the database's default: after the wait, what others did must be seen.
+        connection.isolation_level = IsolationLevel.READ_COMMITTED
+        with connection.transaction():
+            lock_schema(connection)
+            applied = _applied(connection)
+            pending = _pending(applied, known)
+            if pending and not applied:
+                _prepare(connection)
+            for step in pending:
+                _apply(connection, step)
+        return len(pending)
+
+
+def lock_schema(connection: Connection[TupleRow]) -> None:
+    """Wait until no other process changes the schema; held until the transaction ends."""
+    connection.execute(load_queries("migrations")["lock_schema"], {"key": SCHEMA_LOCK})
 
 
 def require_current(connection: Connection[TupleRow]) -> None:
@@ -44,7 +56,7 @@ def require_current(connection: Connection[TupleRow]) -> None:
 
     Errors: SchemaOutOfDate.
     """
-    if _pending(_applied(connection)):
+    if _pending(_applied(connection), load_migrations()):
         raise SchemaOutOfDate(
             "this database's schema is not the one this release of Lastro works with",
             remedy="run `lastro init`, as the owner of the tables (LASTRO_ADMIN_DATABASE_URL)",
@@ -59,8 +71,7 @@ def _applied(connection: Connection[TupleRow]) -> list[tuple[int, str]]:
     return [(row[0], row[1]) for row in connection.execute(queries["applied_migrations"])]
 
 
-def _pending(applied: Sequence[tuple[int, str]]) -> list[Migration]:
-    known = load_migrations()
+def _pending(applied: Sequence[tuple[int, str]], known: Sequence[Migration]) -> Sequence[Migration]:
     if len(applied) > len(known):
         raise SchemaOutOfDate(
             f"this database's schema is at step {len(applied)}, newer than this release of "
@@ -74,54 +85,90 @@ def _pending(applied: Sequence[tuple[int, str]]) -> list[Migration]:
                 "carries (its checksum differs)",
                 remedy="install the release that made this database, or index into a new one",
             )
-    return list(known[len(applied) :])
+    return known[len(applied) :]
 
 
-def _apply(connection: Connection[TupleRow], steps: Sequence[Migration], *, first: bool) -> None:
-    queries = load_queries("migrations")
-    with connection.transaction():
-        if first:
-            _prepare(connection)
-        for step in steps:
-            connection.execute(step.text.encode())
-            connection.execute(
-                queries["record_migration"],
-                {"version": step.version, "name": step.name, "checksum": step.checksum},
-            )
+def _apply(connection: Connection[TupleRow], step: Migration) -> None:
+    connection.execute(step.text.encode())
+    connection.execute(
+        load_queries("migrations")["record_migration"],
+        {"version": step.version, "name": step.name, "checksum": step.checksum},
+    )
 
 
 def _prepare(connection: Connection[TupleRow]) -> None:
     """Check the rights that the first migration needs, then make the schema's own ledger."""
     queries = load_queries("migrations")
-    row = connection.execute(queries["missing_rights"]).fetchone()
-    assert row is not None
-    database, role, can_create, vector_version, has_role, can_create_role, is_member = row
-    _require_vector(vector_version)
-    missing: list[str] = []
-    if vector_version is None:
-        try:
-            with connection.transaction():
-                connection.execute(queries["create_extension"])
-        except (psycopg.errors.InsufficientPrivilege, psycopg.errors.FeatureNotSupported) as error:
-            if isinstance(error, psycopg.errors.FeatureNotSupported):
-                raise DatabaseUnavailable(
-                    "the extension pgvector is not installed on this PostgreSQL server",
-                    remedy="install pgvector 0.8 or newer on the server (for Debian the package "
-                    "postgresql-<version>-pgvector), then run `lastro init` again",
-                ) from error
-            missing.append("CREATE EXTENSION IF NOT EXISTS vector;")
-    if not can_create:
-        missing.append(f'GRANT CREATE ON DATABASE "{database}" TO "{role}";')
-    if not has_role and not can_create_role:
-        missing.append("CREATE ROLE lastro_app NOLOGIN;")
-    if not (has_role and is_member) and not can_create_role:
-        missing.append(f'GRANT lastro_app TO "{role}";')
+    # PostgreSQL 16 tells being a member from being allowed to SET ROLE; before, they were one.
+    membership = "SET" if connection.info.server_version >= 160_000 else "MEMBER"
+    with connection.cursor(row_factory=class_row(_Rights)) as cursor:
+        rights = cursor.execute(queries["rights"], {"membership": membership}).fetchone()
+    assert rights is not None
+    if rights.encoding != "UTF8":
+        raise DatabaseUnavailable(
+            f"the database {rights.database} has the encoding {rights.encoding}; Lastro needs UTF8",
+            remedy=f"CREATE DATABASE {rights.database} ENCODING 'UTF8' TEMPLATE template0;",
+        )
+    missing = [] if _create_extension(connection) else ["CREATE EXTENSION IF NOT EXISTS vector;"]
+    missing += _missing_rights(rights)
     if missing:
         raise DatabaseUnavailable(
-            f'the role "{role}" may not prepare the database "{database}"; nothing was created',
-            remedy="an administrator must run, in this database: " + " ".join(missing),
+            f"the role {rights.role} may not prepare the database {rights.database}; "
+            "nothing was created",
+            remedy=f"{ADMINISTRATOR_RUNS} {' '.join(missing)}",
         )
     connection.execute(queries["create_ledger"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rights:
+    """What a role may do in its database, and what is known of the application's role."""
+
+    database: str
+    role: str
+    encoding: str
+    may_create_schema: bool
+    may_create_roles: bool
+    app_role_exists: bool
+    app_role_is_held_back: bool
+    may_grant_app_role: bool
+    may_act_as_app_role: bool
+
+
+def _missing_rights(rights: _Rights) -> list[str]:
+    """The statements that give ``rights`` what it lacks, for an administrator."""
+    missing: list[str] = []
+    if not rights.may_create_schema:
+        missing.append(f"GRANT CREATE ON DATABASE {rights.database} TO {rights.role};")
+    if not rights.app_role_exists:
+        if rights.may_create_roles:
+            return missing
+        missing.append(f"CREATE ROLE {APP_ROLE} NOLOGIN;")
+    elif not rights.app_role_is_held_back:
+        missing.append(f"ALTER ROLE {APP_ROLE} NOSUPERUSER NOBYPASSRLS;")
+    if not (rights.may_act_as_app_role or rights.may_grant_app_role):
+        missing.append(f"GRANT {APP_ROLE} TO {rights.role};")
+    return missing
+
+
+def _create_extension(connection: Connection[TupleRow]) -> bool:
+    """Whether pgvector is there now, because it was or because this role may create it."""
+    queries = load_queries("migrations")
+    try:
+        with connection.transaction():
+            connection.execute(queries["create_extension"])
+    except psycopg.errors.InsufficientPrivilege:
+        return False
+    except (psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile) as error:
+        raise DatabaseUnavailable(
+            "the extension pgvector is not installed on this PostgreSQL server",
+            remedy="install pgvector 0.8 or newer on the server (for Debian the package "
+            "postgresql-<version>-pgvector), then run `lastro init` again",
+        ) from error
+    row = connection.execute(queries["vector_version"]).fetchone()
+    assert row is not None
+    _require_vector(row[0])
+    return True
 
 
 def _require_server(connection: Connection[TupleRow]) -> None:
@@ -133,9 +180,7 @@ def _require_server(connection: Connection[TupleRow]) -> None:
         )
 
 
-def _require_vector(version: str | None) -> None:
-    if version is None:
-        return
+def _require_vector(version: str) -> None:
     numbers = tuple(int(part) for part in version.split(".")[:2])
     if numbers < MIN_VECTOR_VERSION:
         raise DatabaseUnavailable(

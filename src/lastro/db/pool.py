@@ -2,10 +2,12 @@
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
 from pgvector.psycopg import register_vector
 from psycopg import Connection
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -15,12 +17,27 @@ from lastro.errors import (
     InvalidInput,
     LastroError,
     SchemaOutOfDate,
+    StatementTimeout,
 )
 
 APP_ROLE = "lastro_app"
 CONNECT_TIMEOUT_S = 10
 POOL_TIMEOUT_S = 30.0
 POOL_MAX_SIZE = 10
+
+# A generic plan ignores partial indexes: never prepare, always plan with the values.
+_CONNECTION: dict[str, Any] = {
+    "autocommit": True,
+    "connect_timeout": CONNECT_TIMEOUT_S,
+    "prepare_threshold": None,
+}
+# The schema of pgvector's types and operators, and nothing else but PostgreSQL's own.
+_FIND_VECTOR = """
+    SELECT set_config('search_path', quote_ident(n.nspname) || ', pg_temp', false)
+    FROM pg_catalog.pg_extension AS e
+    JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace
+    WHERE e.extname = 'vector'
+"""
 
 # Constraint -> what its breach means to a caller.
 _CONSTRAINTS: Mapping[str, str] = {
@@ -36,20 +53,24 @@ class Database:
     Closing it ends every connection; use it as a context manager.
     """
 
-    def __init__(self, url: str, *, max_size: int = POOL_MAX_SIZE) -> None:
+    def __init__(
+        self, url: str, *, max_size: int = POOL_MAX_SIZE, timeout_s: float = POOL_TIMEOUT_S
+    ) -> None:
         self.url = url
         self._pool = ConnectionPool(
             _check_url(url),
             min_size=0,
             max_size=max_size,
             open=False,
-            timeout=POOL_TIMEOUT_S,
-            kwargs={"autocommit": True, "connect_timeout": CONNECT_TIMEOUT_S},
+            timeout=timeout_s,
+            kwargs=_CONNECTION,
             configure=_configure,
             check=ConnectionPool.check_connection,
         )
 
     def __enter__(self) -> "Database":
+        """Open the pool. Errors: DatabaseUnavailable, SchemaOutOfDate, without waiting."""
+        self._try_connection()
         self._pool.open()
         return self
 
@@ -64,15 +85,32 @@ class Database:
 
         Errors: DatabaseUnavailable, SchemaOutOfDate, Conflict or InvalidInput, by SQLSTATE.
         """
-        with translated(), self._pool.connection() as connection, connection.transaction():
+        with self.session() as connection, connection.transaction():
             set_local(connection, projects=projects, settings=settings or {})
             yield connection
 
     @contextmanager
     def session(self) -> Generator[Connection[TupleRow]]:
         """A connection outside any transaction, for a lock that spans several."""
-        with translated(), self._pool.connection() as connection:
-            yield connection
+        try:
+            connection = self._pool.getconn()
+        except PoolTimeout as error:
+            self._try_connection()
+            raise DatabaseUnavailable(
+                f"all {self._pool.max_size} connections of this process stayed in use for "
+                f"{self._pool.timeout:g} s",
+                remedy="try again when it has less to do",
+            ) from error
+        try:
+            with translated():
+                yield connection
+        finally:
+            self._pool.putconn(connection)
+
+    def _try_connection(self) -> None:
+        """Connect once outside the pool, which waits and retries but does not say why."""
+        with translated(), psycopg.connect(self.url, **_CONNECTION) as connection:
+            _configure(connection)
 
 
 def set_local(
@@ -81,7 +119,8 @@ def set_local(
     """Set the visible projects and other settings until the transaction ends, in one round trip."""
     values = {"lastro.projects": "{" + ",".join(map(str, projects)) + "}", **settings}
     connection.execute(
-        "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS s(name, value)",
+        "SELECT set_config(s.name, s.value, true)"
+        " FROM unnest(%s::text[], %s::text[]) AS s (name, value)",
         [list(values), list(values.values())],
     )
 
@@ -90,19 +129,18 @@ def set_local(
 def connect(url: str) -> Generator[Connection[TupleRow]]:
     """One plain connection as the user of ``url``, for migrations and other owner's work.
 
-    Errors: DatabaseUnavailable.
+    It waits as long as that takes, and commits at the end. Errors: as ``Database.transaction``.
     """
-    with translated():
-        connection = psycopg.connect(
-            _check_url(url), connect_timeout=CONNECT_TIMEOUT_S, prepare_threshold=None
-        )
-    with connection:
+    with translated(), psycopg.connect(_check_url(url), **_CONNECTION) as connection:
+        connection.execute("SET statement_timeout = 0; SET lock_timeout = 0")
+        connection.execute(_FIND_VECTOR)
+        connection.autocommit = False
         yield connection
 
 
 def _check_url(url: str) -> str:
     try:
-        psycopg.conninfo.conninfo_to_dict(url)
+        conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
         raise DatabaseUnavailable(
             "the database address is not understood",
@@ -112,43 +150,66 @@ def _check_url(url: str) -> str:
 
 
 def _configure(connection: Connection[TupleRow]) -> None:
-    # A generic plan ignores partial indexes: never prepare, always plan with the values.
-    connection.prepare_threshold = None
-    connection.execute(f"SET ROLE {APP_ROLE}")
+    """Become the application's role, and find pgvector whatever the user's search path."""
+    connection.execute(f"SET ROLE {APP_ROLE}; SET search_path = pg_catalog, pg_temp")
+    if connection.execute(_FIND_VECTOR).fetchone() is None:
+        raise SchemaOutOfDate(
+            "the extension pgvector is not in this database", remedy="run `lastro init`"
+        )
     register_vector(connection)
 
 
 @contextmanager
 def translated() -> Generator[None]:
-    """Turn psycopg's errors into Lastro's, by SQLSTATE and constraint name."""
+    """Turn psycopg's errors into Lastro's, by SQLSTATE and constraint name.
+
+    A misuse of psycopg passes: it is a bug of ours.
+    """
     try:
         yield
-    except (psycopg.Error, PoolTimeout) as error:
+    except UnicodeEncodeError as error:
+        raise InvalidInput("a text is not valid Unicode and cannot be stored") from error
+    except psycopg.Error as error:
+        if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
+            raise
         raise translate(error) from error
 
 
-def translate(error: psycopg.Error | PoolTimeout) -> LastroError:
+def translate(error: psycopg.Error) -> LastroError:
     """The error of ours that ``error`` means."""
-    if not isinstance(error, psycopg.Error) or isinstance(error, PoolTimeout):
-        return _unreachable(error)
     state = error.sqlstate or ""
-    constraint = error.diag.constraint_name or ""
-    if constraint in _CONSTRAINTS:
-        kind = Conflict if state == "23505" else InvalidInput
-        return kind(_CONSTRAINTS[constraint])
-    if state in {"3F000", "42P01", "42703", "42883"}:
+    text = _first_line(error)
+    constraint = error.diag.constraint_name
+    if state == "23505":
+        return Conflict(_CONSTRAINTS.get(constraint or "", f"it exists already ({text})"))
+    if state[:2] in {"22", "23"} or isinstance(error, psycopg.DataError):
+        if state == "22023" and "role" in text:  # SET ROLE to one that does not exist
+            return _not_allowed(text)
+        return InvalidInput(_CONSTRAINTS.get(constraint or "", f"PostgreSQL refused: {text}"))
+    if state in {"3F000", "42P01", "42703", "42704", "42883"}:
         return SchemaOutOfDate(
-            f"this database lacks a part of Lastro's schema ({_first_line(error)})",
-            remedy="run `lastro init`",
+            f"this database lacks a part of Lastro's schema ({text})", remedy="run `lastro init`"
         )
-    if state in {"42501", "22023"} and "role" in str(error):
+    if state == "42501":
+        return _not_allowed(text)
+    if state == "57014":
+        return StatementTimeout(
+            f"a statement was stopped: {text}", remedy="ask for less, or when the server is idle"
+        )
+    if state[:2] == "40" or state == "55P03":
         return DatabaseUnavailable(
-            f"this database user may not act as the role {APP_ROLE} ({_first_line(error)})",
-            remedy=f"run `lastro init` as the owner, then GRANT {APP_ROLE} TO this user",
+            f"two transactions were in each other's way: {text}", remedy="run it again"
         )
     if not state or state[:2] in {"08", "28", "3D", "53", "57", "58"}:
         return _unreachable(error)
-    return DatabaseUnavailable(f"PostgreSQL refused: {_first_line(error)} (SQLSTATE {state})")
+    return DatabaseUnavailable(f"PostgreSQL refused: {text} (SQLSTATE {state})")
+
+
+def _not_allowed(text: str) -> DatabaseUnavailable:
+    return DatabaseUnavailable(
+        f"this database user may not do that: {text}",
+        remedy=f"run `lastro init` as the owner, then GRANT {APP_ROLE} TO this user",
+    )
 
 
 def _unreachable(error: Exception) -> DatabaseUnavailable:

@@ -7,19 +7,30 @@ CREATE EXTENSION IF NOT EXISTS vector;
 -- The application's role: owns nothing, bypasses nothing, shared by all databases of a server.
 DO $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'lastro_app') THEN
-        CREATE ROLE lastro_app NOLOGIN NOSUPERUSER NOBYPASSRLS;
+    BEGIN
+        IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'lastro_app') THEN
+            CREATE ROLE lastro_app NOLOGIN NOSUPERUSER NOBYPASSRLS;
+        END IF;
+    EXCEPTION
+        -- another database of this server made it at the same moment
+        WHEN duplicate_object OR unique_violation THEN NULL;
+    END;
+    -- From PostgreSQL 16 on, who makes a role may grant it, but does not yet act as it.
+    IF NOT pg_has_role(
+        current_user, 'lastro_app',
+        CASE WHEN current_setting('server_version_num')::integer >= 160000
+            THEN 'SET' ELSE 'MEMBER' END
+    ) THEN
+        GRANT lastro_app TO CURRENT_USER;
     END IF;
-EXCEPTION
-    -- another database of this server made it at the same moment
-    WHEN duplicate_object OR unique_violation THEN NULL;
 END
 $$;
 
 GRANT USAGE ON SCHEMA lastro TO lastro_app;
 
 -- Projects: the tenants. Names are visible to the application (it looks them up before it knows
--- which project a request may see); everything that belongs to one is not.
+-- which project a request may see) and it makes new ones; what belongs to one is not visible, nor
+-- may one be changed or deleted, with all its rows, unseen.
 CREATE TABLE lastro.projects (
     id bigint GENERATED ALWAYS AS IDENTITY,
     slug text NOT NULL,
@@ -81,11 +92,12 @@ CREATE TABLE lastro.documents (
 );
 
 -- Words to lexemes by ISO language code. A CASE over literals, since text::regconfig is not
--- immutable; in Chinese and Japanese only the latin words reach the stemmer.
+-- immutable; in Chinese and Japanese only the latin words reach the stemmer. The body is parsed
+-- here and now, so that no caller's search_path can put another to_tsvector in its place.
 CREATE FUNCTION lastro.text_vector(language text, body text) RETURNS tsvector
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
-    SELECT CASE language
+RETURN
+    CASE language
         WHEN 'en' THEN to_tsvector('pg_catalog.english'::regconfig, body)
         WHEN 'pt' THEN to_tsvector('pg_catalog.portuguese'::regconfig, body)
         WHEN 'zh' THEN to_tsvector('pg_catalog.english'::regconfig, body)
@@ -117,8 +129,7 @@ AS $$
         WHEN 'tr' THEN to_tsvector('pg_catalog.turkish'::regconfig, body)
         WHEN 'yi' THEN to_tsvector('pg_catalog.yiddish'::regconfig, body)
         ELSE to_tsvector('pg_catalog.simple'::regconfig, body)
-    END
-$$;
+    END;
 
 -- The one table: text, lexical vector, vector (its column comes with the first vector, when the
 -- width is known: queries/vectors.sql), origin and filter columns in one row.
@@ -252,11 +263,18 @@ CREATE TABLE lastro.embedding_cache (
 );
 
 -- Second wall. An empty or unset setting means no rows.
+ALTER TABLE lastro.projects ENABLE ROW LEVEL SECURITY;
 ALTER TABLE lastro.sources ENABLE ROW LEVEL SECURITY;
 ALTER TABLE lastro.documents ENABLE ROW LEVEL SECURITY;
 ALTER TABLE lastro.chunks ENABLE ROW LEVEL SECURITY;
 ALTER TABLE lastro.lexeme_stats ENABLE ROW LEVEL SECURITY;
 ALTER TABLE lastro.corpus_stats ENABLE ROW LEVEL SECURITY;
+CREATE POLICY projects_read ON lastro.projects FOR SELECT TO lastro_app USING (true);
+CREATE POLICY projects_create ON lastro.projects FOR INSERT TO lastro_app WITH CHECK (true);
+CREATE POLICY projects_update ON lastro.projects FOR UPDATE TO lastro_app
+    USING (id = ANY (nullif(current_setting('lastro.projects', true), '')::bigint[]));
+CREATE POLICY projects_delete ON lastro.projects FOR DELETE TO lastro_app
+    USING (id = ANY (nullif(current_setting('lastro.projects', true), '')::bigint[]));
 CREATE POLICY sources_project ON lastro.sources TO lastro_app
     USING (project_id = ANY (nullif(current_setting('lastro.projects', true), '')::bigint[]));
 CREATE POLICY documents_project ON lastro.documents TO lastro_app
@@ -282,6 +300,6 @@ WHERE status = 'published'
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON
     lastro.projects, lastro.sources, lastro.documents, lastro.chunks, lastro.lexeme_stats,
-    lastro.corpus_stats, lastro.active_embedder, lastro.embedding_cache
+    lastro.corpus_stats, lastro.embedding_cache
 TO lastro_app;
-GRANT SELECT ON lastro.searchable, lastro.migrations TO lastro_app;
+GRANT SELECT ON lastro.searchable, lastro.active_embedder, lastro.migrations TO lastro_app;

@@ -13,7 +13,9 @@ ALTER TABLE lastro.chunks
     DROP CONSTRAINT chunks_embedding,
     ADD CONSTRAINT chunks_embedding CHECK (
         num_nulls(embedding, embedding_model, embedding_version) IN (0, 3)
-    );
+    ),
+    -- the cosine with a zero vector is NaN, which would sort first
+    ADD CONSTRAINT chunks_embedding_norm CHECK (l2_norm(embedding) > 0);
 CREATE INDEX chunks_embedding_idx ON lastro.chunks
     USING hnsw (embedding halfvec_cosine_ops) WHERE status = 'published';
 CREATE OR REPLACE VIEW lastro.searchable AS
@@ -47,10 +49,6 @@ SELECT %(fingerprint)s, h.text_hash, h.embedding
 FROM unnest(%(hashes)s::bytea[], %(embeddings)s::bytea[]) AS h (text_hash, embedding)
 ORDER BY h.text_hash
 ON CONFLICT ON CONSTRAINT embedding_cache_pkey DO NOTHING;
-
--- name: lock_schema
--- Until the transaction ends: one process at a time alters the table.
-SELECT pg_advisory_xact_lock(%(key)s);
 
 -- name: chunks_without_vector
 -- Of incomplete documents, in a fixed order; index documents_incomplete_idx.
