@@ -254,7 +254,7 @@ def test_the_ticked_box_is_the_status() -> None:
 
 
 def test_of_dated_statuses_the_latest_holds() -> None:
-    text = "# Queue\n\n## Status\n\n- 2024-01-02: Proposed\n- 2024-03-04: Accepted\n"
+    text = "# Queue\n\n## Status\n\n2024-01-02: Proposed\n\n2024-03-04: Accepted\n"
     assert read(text).status == "accepted"
 
 
@@ -289,6 +289,12 @@ def test_prose_further_down_says_nothing() -> None:
         ("Superseded by [12](12-a.md), [13](13-b.md)", "ADR-0012, ADR-0013"),
         ("Superseded by [12](12-a.md)\nAmended by [13](13-b.md)", "ADR-0012"),
         ("Accepted\n\nSuperseded by [12](12-a.md)", "ADR-0012"),
+        ("Superseded by [12](12-a.md)\n\nSuperseded by [34](34-b.md)", "ADR-0012, ADR-0034"),
+        ("**Superseded by [ADR-0012](0012-log.md). Nothing\nbelow holds.**", "ADR-0012"),
+        ("Superseded by [ADR-0012](0012-log.md) (2026-05-14)", "ADR-0012"),
+        ("Deprecated, superseded by ADR-0012", "ADR-0012"),
+        ("Accepted, superseded by ADR-0012", "ADR-0012"),
+        ("Obsoleto\n\nSubstituído por ADR-12 devido a custos", "ADR-0012"),
         ("Superseded by [Use a log](./log.md)", "log.md"),
         ("Superseded by the payments handbook", "the payments handbook"),
         ("Replaced by ADR-12", "ADR-0012"),
@@ -313,9 +319,30 @@ def test_a_record_that_supersedes_another_is_not_superseded(written: str) -> Non
     assert (found.status, found.superseded_by) == ("accepted", None)
 
 
-def test_a_record_superseded_in_part_keeps_its_status() -> None:
-    found = read("# Queue\n\n## Status\n\nAccepted, partially superseded by ADR-0012\n")
+@pytest.mark.parametrize(
+    "written",
+    [
+        "Accepted, partially superseded by ADR-0012",
+        "Accepted; the limit of 14 is superseded by [ADR-0012](0012-log.md)",
+        "Aceita, parcialmente substituída por ADR-0012",
+    ],
+)
+def test_a_record_superseded_in_part_keeps_its_status(written: str) -> None:
+    found = read(f"# Queue\n\n## Status\n\n{written}\n")
     assert (found.status, found.superseded_by) == ("accepted", "ADR-0012")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "Proposed | Accepted | Superseded by [ADR-0012](0012-title.md)",
+        "[Proposto | Aceito | Substituído por ADR-0012]",
+        "Superseded by ADR-NNNN",
+        "{superseded by 12}",
+    ],
+)
+def test_a_templates_choices_supersede_nothing(written: str) -> None:
+    assert read(f"# Title\n\n## Status\n\n{written}\n").superseded_by is None
 
 
 @pytest.mark.parametrize(

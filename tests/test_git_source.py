@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pathspec import PathSpec
 
 from lastro.errors import ConfigError, InvalidInput, NotFound
 from lastro.sources.files import (
@@ -325,6 +326,20 @@ def test_patterns_match_whatever_the_name_is_composed_of(repository: Repository)
     repository.commit({"documentac\u0327a\u0303o/a.md": "a\n"})
     patterns = FilePatterns(docs=("documenta\u00e7\u00e3o/**",))
     assert paths(list_ref(repository.path, patterns=patterns)) == ["documentac\u0327a\u0303o/a.md"]
+
+
+@given(
+    st.lists(
+        st.sampled_from(["docs/**", "/docs/a", "docs", "docs/", "*.md", "!docs/a", "d*/a", "**/a"]),
+        min_size=1,
+        max_size=3,
+    ),
+    st.lists(st.sampled_from(["docs", "a", "b.md"]), min_size=1, max_size=3).map("/".join),
+)
+@settings(derandomize=True, max_examples=150, deadline=None)
+def test_patterns_mean_what_they_mean_in_a_gitignore_file(patterns: list[str], path: str) -> None:
+    expected = PathSpec.from_lines("gitignore", patterns).match_file(path)
+    assert FilePatterns(docs=tuple(patterns)).is_in_docs(path) == expected
 
 
 @given(st.binary(max_size=24))

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -23,7 +24,17 @@ _LABELS: Mapping[Field, tuple[str, ...]] = {
         *("status da decisão", "estado da decisão", "状态", "狀態", "决策状态", "決策狀態", "现状"),
     ),
     "date": (
-        *("date", "decision date", "date decided", "data", "data da decisão", "decidido em"),
+        *(
+            "date",
+            "decision date",
+            "date decided",
+            "date accepted",
+            "date resolved",
+            "decided",
+            "data",
+            "data da decisão",
+            "decidido em",
+        ),
         *("日期", "决策日期", "決策日期", "时间", "時間"),
     ),
     "superseded_by": (
@@ -55,7 +66,7 @@ _STATUSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (
             "deprecated",
             (
-                r"deprecated\b|obsolete\b|obsolet[oa]s?\b|descontinuad[oa]s?\b|depreciad[oa]s?\b"
+                r"deprecated\b|obsolete\b|obsolet[oa]s?\b|descontinuad[oa]s?\b|deprec(?:i?ad)[oa]s?\b"
                 r"|revogad[oa]s?\b|已?废弃|已?廢棄|已?弃用|已?棄用|已?作废|已?作廢|已?过时"
             ),
         ),
@@ -75,6 +86,9 @@ _SUPERSEDED_BY = re.compile(
 )
 # Prose replaces queues and words all the time; only these say it of a record.
 _SAYS_SUPERSEDED = re.compile(r"super[sc]eded|substitu[ií]d|superad|取代|替代", re.IGNORECASE)
+
+# Lists of choices and names such as ADR-NNNN stand in templates.
+_CHOICES = re.compile(r"\s\|\s|\{|\badr[-_ ]?[xyzn?#]{2,}", re.IGNORECASE)
 
 _REFERENCE = re.compile(
     r"[\s:：*_`\"'“(<]*(?:(?:the|o|a)\s+)?"
@@ -116,6 +130,10 @@ _PAIR = 2
 # Statuses are a word or two; what is longer is prose and is cut.
 _MAX_STATUS_CHARS = 60
 _MAX_REFERENCE_CHARS = 120
+# Fields are short; the bounds keep hostile texts from costing the square of their length.
+_MAX_FIELD_CHARS = 4_000
+_MAX_LINE_CHARS = 500
+_MAX_BLOCKS = 50
 
 
 def parse_adr(path: str, document: MarkdownDocument) -> Adr | None:
@@ -173,7 +191,7 @@ def _fact(label: str, text: str) -> Iterator[_Fact]:
     key = _label_key(label)
     name = _FIELD_OF.get(key)
     if name is not None and text.strip():
-        yield _Fact(name=name, label=key, text=text)
+        yield _Fact(name=name, label=key, text=text[:_MAX_FIELD_CHARS])
 
 
 def _label_key(label: str) -> str:
@@ -188,9 +206,9 @@ def _head(document: MarkdownDocument) -> tuple[Section, ...]:
 
 
 def _readable(section: Section) -> Iterator[Block]:
-    return (
-        block for block in section.blocks if block.kind not in ("heading", "fence", "code", "html")
-    )
+    """The first blocks that can tell something; a record's fields stand at the top."""
+    mute = ("heading", "fence", "code", "html")
+    return islice((block for block in section.blocks if block.kind not in mute), _MAX_BLOCKS)
 
 
 def _block_facts(text: str, block: Block) -> Iterator[_Fact]:
@@ -231,18 +249,21 @@ def _section_facts(text: str, section: Section) -> Iterator[_Fact]:
     plain = re.sub(r"^\W+|\W+$", "", heading)
     if _label_key(plain) not in _FIELD_OF:
         return
+    written: list[str] = []
     for block in _readable(section):
-        written = text[block.start : block.end]
         if block.kind == "table":
-            yield from _table_facts(written)
+            yield from _table_facts(text[block.start : block.end])
         else:
-            yield from _fact(plain, written)
+            written.append(text[block.start : block.end])
+    yield from _fact(plain, "\n\n".join(written))
 
 
 def _lines(written: str) -> list[str]:
     """Lines without quote and list marks; a box that is not ticked is not said."""
-    text = _BROKEN_BY.sub(r"\1 ", _STRUCK.sub("", _COMMENT.sub("", written)))
-    lines = (_LINE_MARKS.sub("", line, count=1) for line in re.split(r"\r\n|\n|\r", text))
+    told = written[:_MAX_FIELD_CHARS]
+    text = _BROKEN_BY.sub(r"\1 ", _STRUCK.sub("", _COMMENT.sub("", told)))
+    cut = (line[:_MAX_LINE_CHARS] for line in re.split(r"\r\n|\n|\r", text))
+    lines = (_LINE_MARKS.sub("", line, count=1) for line in cut)
     return [
         _CHECKBOX.sub("", line, count=1)
         for line in lines
@@ -306,18 +327,19 @@ def _written_status(plain: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Supersession:
-    by: str | None
+    by: str
     partial: bool
 
 
 def _supersession(facts: Iterable[_Fact], document: MarkdownDocument) -> _Supersession | None:
     for fact in facts:
-        if fact.name == "superseded_by" and (by := _references(fact.text)):
+        if fact.name == "superseded_by" and (by := _references(fact.text[:_MAX_LINE_CHARS])):
             return _Supersession(by=by, partial=False)
         if fact.name == "status":
-            for line in _lines(fact.text):
-                if found := _read_supersession(line):
-                    return found
+            told = [one for line in _lines(fact.text) if (one := _read_supersession(line))]
+            if told:
+                names = dict.fromkeys(one.by for one in told)
+                return _Supersession(by=", ".join(names), partial=all(x.partial for x in told))
     return next(_head_supersessions(document), None)
 
 
@@ -327,19 +349,21 @@ def _head_supersessions(document: MarkdownDocument) -> Iterator[_Supersession]:
         for block in _readable(section):
             for line in _lines(document.text[block.start : block.end]):
                 found = _read_supersession(line)
-                names_record = found is not None and (found.by or "").startswith("ADR-")
-                if found is not None and names_record and _SAYS_SUPERSEDED.search(line):
+                if found and found.by.startswith("ADR-") and _SAYS_SUPERSEDED.search(line):
                     yield found
 
 
 def _read_supersession(line: str) -> _Supersession | None:
     found = _SUPERSEDED_BY.search(line)
-    if found is None:
+    if found is None or _CHOICES.search(line):
         return None
     by = _references(next(part for part in found.groups() if part is not None))
     if by is None:
         return None
-    return _Supersession(by=by, partial=_PARTIAL.search(line) is not None)
+    before = _plain(line[: found.start()])
+    # "Accepted; the second part is superseded by ADR-0012" leaves the record in force.
+    in_force = _known_status(before) in ("accepted", "proposed") and len(before.split()) > 1
+    return _Supersession(by=by, partial=in_force or _PARTIAL.search(line) is not None)
 
 
 def _references(text: str) -> str | None:
@@ -358,7 +382,8 @@ def _references(text: str) -> str | None:
     if names:
         return ", ".join(dict.fromkeys(names))
     plain = _plain(text).strip(" .:：。")[:_MAX_REFERENCE_CHARS]
-    return None if plain.casefold() in _NOTHING or "{" in plain else plain
+    says_nothing = plain.casefold() in _NOTHING or re.search(r"\w", plain) is None
+    return None if says_nothing or "{" in plain else plain
 
 
 def _reference_name(found: re.Match[str]) -> str:

@@ -83,6 +83,21 @@ def open_ref(listing: Listing) -> Generator[Reader]:
         yield read
 
 
+def count_commits(root: Path, *, since: str, until: str) -> int | None:
+    """Count the commits of ``until`` that ``since`` does not have.
+
+    None where history does not tell: it was cut off (a shallow clone) or no longer has ``since``.
+    """
+    if since == until:
+        return 0
+    try:
+        if _line(_git(root, "rev-parse", "--is-shallow-repository")) == b"true":
+            return None
+        return int(_git(root, "rev-list", "--count", "--end-of-options", f"{since}..{until}"))
+    except _GitFailed:
+        return None
+
+
 # --- the repository ----------------------------------------------------------------------------
 
 
