@@ -50,6 +50,8 @@ def ensure_data(
 
     Errors: DatabaseUnavailable when it is another major version's or initdb fails.
     """
+    for left_over in layout.server.glob("data.new-*"):  # a killed initdb's
+        shutil.rmtree(left_over, ignore_errors=True)
     found = data_version(layout.data)
     if found == str(binaries.major):
         _drop_unreadable_lock(layout.data)
@@ -63,8 +65,6 @@ def ensure_data(
         )
     if layout.data.exists():
         raise ConfigError(f"{layout.data} is in the way: it is no database", remedy="move it away")
-    for left_over in layout.server.glob("data.new-*"):
-        shutil.rmtree(left_over, ignore_errors=True)
     _init_data(layout, binaries, user, timeout_s=timeout_s, durable=durable)
 
 
@@ -116,6 +116,11 @@ def socket_folder(layout: pm.Layout, user: ServerUser) -> Path:
     folder = SHORT_FOLDER / f"lastro-{user.uid}-{digest}"
     ensure_private_folder(folder, user)
     return folder
+
+
+def drop_socket_lock(folder: Path) -> None:
+    """Remove what a killed server left; the folder is its own, and the caller holds the lock."""
+    (folder / f".s.PGSQL.{pm.PORT}.lock").unlink(missing_ok=True)
 
 
 def prune_logs(layout: pm.Layout) -> None:

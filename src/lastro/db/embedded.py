@@ -23,6 +23,7 @@ from lastro.db.binaries import usable_binaries
 from lastro.db.cluster import (
     START_LOG,
     data_version,
+    drop_socket_lock,
     ensure_data,
     log_tail,
     prepare_folders,
@@ -75,7 +76,7 @@ class EmbeddedStatus:
 class EmbeddedPostgres:
     """The server whose data is in ``home``; constructing it touches nothing.
 
-    ``idle_s`` without a client stops it (None: never; the process that starts the server
+    ``idle_s`` without a client stops it (None: never; the last process that asked for the server
     decides). ``settings`` are further server settings, for tests.
     """
 
@@ -104,13 +105,14 @@ class EmbeddedPostgres:
         """
         make_home(self._layout.home, choose_user(self._layout.server))
         with self._locked() as lock:
+            pm.record_start(lock, self._idle_s)
             deadline = time.monotonic() + self._start_timeout_s
             server = self._running(deadline)
             if server is None:
                 server = self._launch(deadline)
             else:
                 self._ensure_watched()
-            os.utime(lock)  # the watcher takes this as use
+            pm.record_start(lock, self._idle_s)  # a start may have taken longer than that
             return _url(server)
 
     def stop(self) -> bool:
@@ -118,7 +120,7 @@ class EmbeddedPostgres:
 
         Errors: DatabaseUnavailable when it does not stop.
         """
-        if not self._layout.lock.exists():
+        if self._recorded() is None and not self._layout.lock.exists():
             return False
         with self._locked():
             server = pm.read_postmaster(self._layout.data)
@@ -198,12 +200,13 @@ class EmbeddedPostgres:
         user = choose_user(layout.server)
         ensure_reachable(layout.home, user)
         prepare_folders(layout, user)
+        sockets = socket_folder(layout, user)
+        drop_socket_lock(sockets)
         binaries = usable_binaries(self._binaries, layout.home, user)
         fast = self._settings.get("fsync") == "off"
         ensure_data(layout, binaries, user, timeout_s=self._start_timeout_s, durable=not fast)
         prune_logs(layout)
         self._ensure_watched()
-        sockets = socket_folder(layout, user)
         settings = {
             **self._settings,
             "unix_socket_directories": str(sockets),
@@ -239,7 +242,7 @@ class EmbeddedPostgres:
         pause_s = FIRST_POLL_S
         while True:
             server = self._recorded()
-            if server is not None and server.pid == pid and server.socket_path:
+            if server is not None and server.pid == pid and server.ready and server.socket_path:
                 with contextlib.suppress(OSError):
                     if _answers(server.socket_path):
                         return server
@@ -284,7 +287,7 @@ class EmbeddedPostgres:
         finally:
             os.close(watched)
         watcher = [sys.executable, "-I", "-S", pm.__file__, str(self._layout.home)]
-        spawn_detached(None, [*watcher, repr(self._idle_s)], output=self._layout.watch)
+        spawn_detached(None, watcher, output=Path(os.devnull))
 
 
 def _answers(socket_path: str) -> bool:

@@ -1,12 +1,13 @@
 """The running embedded server, seen from outside, and the watcher that stops it when it is idle.
 
 ``embedded.py`` imports this file; the watcher runs it by its path (``python -I -S postmaster.py
-HOME IDLE_S``). It therefore uses the standard library alone and imports nothing of Lastro: a
+HOME``). It therefore uses the standard library alone and imports nothing of Lastro: a
 process that stays for a quarter of an hour should cost a few megabytes and no import of numpy.
 """
 
 import contextlib
 import fcntl
+import math
 import os
 import select
 import signal
@@ -54,12 +55,14 @@ class Layout:
 
     @property
     def lock(self) -> Path:
-        """Held around every start and stop; its time of change is the last start asked for."""
+        """Held around every start and stop; says when the last start was asked for (its time of
+        change), and after how many idle seconds the server is to stop (its content, or nothing).
+        """
         return self.home / "postgres.lock"
 
     @property
     def watch(self) -> Path:
-        """Held by the watcher as long as it lives; also takes what the watcher prints."""
+        """Held by the watcher as long as it lives; takes its last words, should it fail."""
         return self.home / "postgres.watch"
 
     @property
@@ -175,6 +178,21 @@ def unlock(descriptor: int) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
+def record_start(lock: int, idle_s: float | None) -> None:
+    """Tell the watcher that the server is in use from now, and when to stop it (None: never)."""
+    text = b"" if idle_s is None else repr(float(idle_s)).encode()
+    os.pwrite(lock, text, 0)
+    os.ftruncate(lock, len(text))
+    os.utime(lock)
+
+
+def _recorded_idle_s(lock: int) -> float:
+    try:
+        return float(os.pread(lock, 64, 0))
+    except ValueError:
+        return math.inf
+
+
 def ask(
     socket_path: str, database: str, query: str = "", *, timeout_s: float = 5.0
 ) -> tuple[str, str | None]:
@@ -269,7 +287,7 @@ def _look(layout: Layout, lock: int) -> _Pulse | None:
         return None
     clients, sessions = "unknown", ""
     with contextlib.suppress(Refused, OSError):  # full, starting, stopping: not idle
-        if postmaster.socket_path:
+        if postmaster.ready and postmaster.socket_path:
             _, value = ask(postmaster.socket_path, MAINTENANCE_DATABASE, ACTIVITY_QUERY)
             clients, _, sessions = (value or clients).partition(" ")
     return _Pulse(
@@ -280,12 +298,12 @@ def _look(layout: Layout, lock: int) -> _Pulse | None:
     )
 
 
-def watch(layout: Layout, idle_s: float) -> None:
-    """Stop whichever server runs on ``layout`` once it had no client for ``idle_s``.
+def watch(layout: Layout) -> None:
+    """Stop whichever server runs on ``layout`` once it had no client for its idle time.
 
     Every start changes the lock file's time under the lock, and the last look before the stop is
-    taken under the lock too: whoever was given an address has ``idle_s`` to use it, and whoever
-    asks during the stop waits for its end and starts the server again.
+    taken under the lock too: whoever was given an address has the idle time to use it, and
+    whoever asks during the stop waits for its end and starts the server again.
 
     The watcher gives up its own lock only while it holds the other one and no server runs, so a
     start that finds it taken can rely on being watched.
@@ -293,8 +311,9 @@ def watch(layout: Layout, idle_s: float) -> None:
     lock, watched = open_lock(layout.lock), open_lock(layout.watch)
     if not try_lock(watched):
         return
+    os.ftruncate(watched, 0)
+    os.dup2(watched, sys.stderr.fileno())
     _become_owner_of(layout.data)
-    poll_s = min(max(idle_s / POLLS_PER_IDLE_TIME, SHORTEST_POLL_S), LONGEST_POLL_S)
     last: _Pulse | None = None
     quiet_since = time.monotonic()
     while True:
@@ -303,11 +322,12 @@ def watch(layout: Layout, idle_s: float) -> None:
             # Held: somebody is starting one just now. Free: there will be none.
             if try_lock(lock):
                 if _look(layout, lock) is None:
-                    os.close(watched)
+                    unlock(watched)
                     return
                 unlock(lock)
             time.sleep(SHORTEST_POLL_S)
             continue
+        idle_s = _recorded_idle_s(lock)
         if pulse.busy or pulse != last:
             last, quiet_since = pulse, time.monotonic()
         elif time.monotonic() - quiet_since >= idle_s and try_lock(lock):
@@ -315,6 +335,7 @@ def watch(layout: Layout, idle_s: float) -> None:
                 stop_server(pulse.postmaster.pid, layout.data)
             unlock(lock)
             continue
+        poll_s = min(max(idle_s / POLLS_PER_IDLE_TIME, SHORTEST_POLL_S), LONGEST_POLL_S)
         wait_for_exit(pulse.postmaster.pid, poll_s)
 
 
@@ -328,4 +349,4 @@ def _become_owner_of(data: Path) -> None:
 
 
 if __name__ == "__main__":
-    watch(Layout(Path(sys.argv[1])), float(sys.argv[2]))
+    watch(Layout(Path(sys.argv[1])))

@@ -142,19 +142,19 @@ def make_home(home: Path, user: ServerUser) -> None:
     Errors: ConfigError when it is no folder, cannot be made or written, or lies where ``user``
     cannot reach it.
     """
-    if not home.is_dir():
-        missing = [folder for folder in (home, *home.parents) if not os.path.lexists(folder)]
-        if missing:
-            ensure_reachable(missing[-1].parent, user)
-        try:
-            for folder in reversed(missing):
-                _make_private(folder, user)
-        except OSError as error:
-            raise ConfigError(
-                f"the folder {home} for Lastro's data cannot be made: {error.strerror}",
-                remedy="set LASTRO_HOME to a folder that you may write",
-            ) from error
-    if not home.is_dir():
+    missing = [folder for folder in (home, *home.parents) if not os.path.lexists(folder)]
+    if missing:
+        ensure_reachable(missing[-1].parent, user)
+    try:
+        for folder in reversed(missing):
+            _make_private(folder, user)
+        is_folder = stat.S_ISDIR(home.stat().st_mode)
+    except OSError as error:
+        raise ConfigError(
+            f"the folder {home} for Lastro's data cannot be made or entered: {error.strerror}",
+            remedy="set LASTRO_HOME to a folder that you may write",
+        ) from error
+    if not is_folder:
         raise ConfigError(
             f"LASTRO_HOME is {home}, which is not a folder", remedy="set LASTRO_HOME to a folder"
         )
