@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from lastro import coverage as covering
 from lastro import indexing, projects
 from lastro import search as searching
 from lastro.config import Settings
@@ -16,7 +17,7 @@ from lastro.indexing import IndexRequest, Progress
 from lastro.ranking import Profile, load_profiles
 from lastro.search import SearchRequest
 from lastro.store import Source
-from lastro.types import IndexReport, Outcome, ProjectSummary
+from lastro.types import Coverage, IndexReport, Outcome, ProjectSummary
 from lastro.writing import Writer
 
 
@@ -127,6 +128,15 @@ class App:
     def projects(self) -> list[ProjectSummary]:
         """Every project with its counts, by name."""
         return projects.list_projects(self.database)
+
+    def coverage(self, project: str | None = None) -> Coverage:
+        """How much of a project is indexed, and how far its sources moved on. Errors: NotFound."""
+        return covering.coverage(
+            self.database,
+            self.project_name(project),
+            fingerprint=self.writer().pipeline.fingerprint,
+            patterns=self.settings.files,
+        )
 
     def sources(self, project: str | None = None) -> list[Source]:
         """Where a project's files come from. Errors: NotFound."""

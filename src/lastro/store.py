@@ -184,6 +184,17 @@ class ProjectState:
     indexed_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeCounts:
+    """What the index holds of one scope of a project."""
+
+    scope: Scope
+    indexed: int
+    with_vectors: int
+    incomplete: int
+    chunks: int
+
+
 # --- projects and sources
 
 
@@ -233,6 +244,23 @@ def unlock_project(connection: AppConnection, project_id: int) -> None:
         load_queries("projects")["unlock_project"],
         {"space": _PROJECT_LOCKS, "project_id": project_id % 2**31},
     )
+
+
+def project_is_locked(connection: AppConnection, project_id: int) -> bool:
+    """Whether some session has its turn now."""
+    row = connection.execute(
+        load_queries("projects")["project_is_locked"],
+        {"space": _PROJECT_LOCKS, "project_id": project_id % 2**31},
+    ).fetchone()
+    return row is not None and bool(row[0])
+
+
+def scope_counts(connection: AppConnection, project_id: int) -> list[ScopeCounts]:
+    """Documents and chunks of a project by scope."""
+    with connection.cursor(row_factory=class_row(ScopeCounts)) as cursor:
+        return cursor.execute(
+            load_queries("projects")["scope_counts"], {"project_id": project_id}
+        ).fetchall()
 
 
 def project_sources(connection: AppConnection, project_id: int) -> list[Source]:

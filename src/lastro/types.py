@@ -187,3 +187,63 @@ class ProjectSummary:
     documents: int
     chunks: int
     indexed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeCoverage:
+    """How much of a scope is indexed, counted in documents.
+
+    ``sources`` are the files that lie there now and ``stale`` the documents that a fresh index
+    would not hold as they are; both None where a source cannot be read.
+    """
+
+    scope: Scope
+    sources: int | None
+    indexed: int
+    with_vectors: int
+    incomplete: int
+    stale: int | None
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceCoverage:
+    """Where one source stands; ``unknown`` says why ``head`` cannot be told."""
+
+    name: str
+    root: str
+    ref: str | None
+    revision: str | None
+    head: str | None
+    behind: int | None
+    indexed_at: datetime | None
+    unknown: str | None = field(default=None, metadata=OPTIONAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """What a project's index holds of its sources, and how far these have moved on.
+
+    ``revision``, ``head`` and ``indexed_at`` are those of all sources, ``behind`` their commits
+    together; None where that is not known or sources differ.
+    """
+
+    project: str
+    scopes: tuple[ScopeCoverage, ...]
+    revision: str | None
+    head: str | None
+    behind: int | None
+    indexed_at: datetime | None
+    skipped: tuple[FileNote, ...]
+    running: bool
+    sources: tuple[SourceCoverage, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was looked at, how it is, and what mends it."""
+
+    name: str
+    status: Literal["ok", "warn", "fail"]
+    detail: str
+    remedy: str | None = field(default=None, metadata=OPTIONAL)

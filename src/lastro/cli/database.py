@@ -5,7 +5,7 @@ import typer
 from lastro.app import embedded, prepare_database
 from lastro.cli.options import Format, FormatOption
 from lastro.cli.output import print_data, print_json, print_warning
-from lastro.cli.tables import table
+from lastro.cli.tables import pairs
 from lastro.config import load_settings
 from lastro.db.embedded import EmbeddedStatus
 from lastro.errors import ConfigError
@@ -20,7 +20,7 @@ def init(*, format_: FormatOption = Format.TABLE) -> None:
     if format_ is Format.JSON:
         print_json({"migrationsApplied": applied})
     elif applied:
-        print_data([f"the schema is ready; {applied} migrations were applied"])
+        print_data([f"the schema is ready; migrations applied: {applied}"])
     else:
         print_data(["the schema was ready; nothing was done"])
 
@@ -62,4 +62,4 @@ def _print_status(status: EmbeddedStatus, format_: Format) -> None:
     if format_ is Format.JSON:
         print_json(value)
         return
-    print_data([table(["", ""], value.items())])
+    print_data([pairs(value)])

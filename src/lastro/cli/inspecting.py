@@ -1,15 +1,15 @@
 """Commands that only look: projects, profiles, status, doctor, config."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from lastro.app import build
-from lastro.cli.options import Format, FormatOption
+from lastro.cli.options import Format, FormatOption, ProjectOption
 from lastro.cli.output import escaped, print_data, print_json
-from lastro.cli.tables import short, table
+from lastro.cli.tables import coverage_lines, pairs, short, table
 from lastro.config import load_settings
 from lastro.ranking import Profile, Thresholds, load_profiles
 from lastro.wire import to_json
@@ -30,6 +30,16 @@ def projects(*, format_: FormatOption = Format.TABLE) -> None:
     print_data([table(header, rows)] if rows else ["no project yet; make one with `lastro index`"])
 
 
+def status(*, project: ProjectOption = None, format_: FormatOption = Format.TABLE) -> None:
+    """Show what a project's index holds, and how far its sources have moved on."""
+    with build(load_settings()) as app:
+        found = app.coverage(project)
+    if format_ is Format.JSON:
+        print_json(to_json(found))
+    else:
+        print_data(coverage_lines(found))
+
+
 def profiles(*, format_: FormatOption = Format.TABLE) -> None:
     """Show every ranking profile with its numbers and where they come from."""
     found = load_profiles(load_settings().profiles)
@@ -47,11 +57,5 @@ def _profile(profile: Profile) -> Iterator[RenderableType]:
         shown["threshold"] = ", ".join(
             f"{key} {entry}" for key, entry in values["threshold"].items()
         )
-    yield _pairs(shown)
+    yield pairs(shown, indent=4)
     yield Text()
-
-
-def _pairs(values: Mapping[str, Any]) -> Text:
-    width = max(len(key) for key in values)
-    lines = [f"    {key:<{width}}  {escaped(str(entry))}" for key, entry in values.items()]
-    return Text("\n".join(lines))

@@ -26,7 +26,7 @@ app = typer.Typer(
 )
 app.command("index")(working.index)
 app.command("search")(working.search)
-# status(inspecting.status)
+app.command("status")(inspecting.status)
 app.command("projects")(inspecting.projects)
 app.command("profiles")(inspecting.profiles)
 # config(inspecting.config)

@@ -58,7 +58,7 @@ def index(
 
 
 def search(
-    query: Annotated[str, typer.Argument(help="The question, in any words.", show_default=False)],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="The question, in any words.")],
     *,
     project: ProjectOption = None,
     k: Annotated[int, typer.Option("-k", metavar="N", help="Number of hits.")] = DEFAULT_K,

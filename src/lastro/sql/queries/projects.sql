@@ -77,3 +77,31 @@ ON CONFLICT ON CONSTRAINT sources_pkey DO UPDATE SET
     revision = CASE WHEN %(finished)s THEN excluded.revision ELSE lastro.sources.revision END,
     indexed_at = coalesce(excluded.indexed_at, lastro.sources.indexed_at),
     skipped = CASE WHEN %(finished)s THEN excluded.skipped ELSE lastro.sources.skipped END;
+
+-- name: scope_counts
+-- Documents and published chunks of a project by scope; index chunks_published_idx.
+SELECT
+    d.scope,
+    count(*) AS indexed,
+    count(*) FILTER (WHERE d.state = 'complete' AND c.vectors > 0) AS with_vectors,
+    count(*) FILTER (WHERE d.state = 'incomplete') AS incomplete,
+    coalesce(sum(c.chunks), 0)::bigint AS chunks
+FROM lastro.documents AS d
+LEFT JOIN (
+    SELECT document_id, count(*) AS chunks, count(embedding_model) AS vectors
+    FROM lastro.chunks
+    WHERE project_id = %(project_id)s AND status = 'published'
+    GROUP BY document_id
+) AS c ON c.document_id = d.id
+WHERE d.project_id = %(project_id)s
+GROUP BY d.scope
+ORDER BY d.scope;
+
+-- name: project_is_locked
+-- Whether an index run of the project holds its turn (lock_project); objsubid 2: two integer keys.
+SELECT EXISTS (
+    SELECT FROM pg_catalog.pg_locks
+    WHERE locktype = 'advisory' AND granted AND objsubid = 2
+        AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
+        AND classid = %(space)s::bigint::oid AND objid = %(project_id)s::bigint::oid
+);

@@ -1,0 +1,148 @@
+"""The coverage use case: what a project's index holds, and how far its sources have moved on."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from lastro import store
+from lastro.db.pool import Database
+from lastro.errors import LastroError
+from lastro.indexing import DEFAULT_REF, plan_changes
+from lastro.projects import project_sources
+from lastro.sources.files import FilePatterns, Listing
+from lastro.sources.git import count_commits, list_ref
+from lastro.sources.worktree import list_worktree
+from lastro.store import ScopeCounts, Source, StoredDocument
+from lastro.types import SCOPES, Coverage, FileNote, Scope, ScopeCoverage, SourceCoverage
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """A source beside what lies there now; counts are None where that cannot be read."""
+
+    coverage: SourceCoverage
+    files: Counter[Scope] | None
+    stale: Counter[Scope] | None
+
+
+def coverage(
+    database: Database, project: str, *, fingerprint: str, patterns: FilePatterns
+) -> Coverage:
+    """Compare a project's index with its sources as they are now; reads no text at a ref.
+
+    ``fingerprint`` is the present pipeline's: documents made by another are stale.
+    Errors: NotFound for the project. A source that cannot be read is a value, not an error.
+    """
+    tenant, sources = project_sources(database, project)
+    with database.transaction(projects=[tenant.id]) as connection:
+        counts = store.scope_counts(connection, tenant.id)
+        running = store.project_is_locked(connection, tenant.id)
+        stored = {
+            source.name: store.source_documents(
+                connection, project_id=tenant.id, source=source.name
+            )
+            for source in sources
+        }
+    seen = [
+        _look(source, stored[source.name], fingerprint=fingerprint, patterns=patterns)
+        for source in sources
+    ]
+    places = [look.coverage for look in seen]
+    behind = [place.behind for place in places]
+    times = [place.indexed_at for place in places]
+    return Coverage(
+        project=tenant.slug,
+        scopes=_scopes(counts, seen),
+        revision=_same([place.revision for place in places]),
+        head=_same([place.head for place in places]),
+        behind=None if None in behind or not behind else sum(n for n in behind if n is not None),
+        # the oldest: everything is at least as new as this
+        indexed_at=None if None in times else min((t for t in times if t), default=None),
+        skipped=tuple(FileNote(**note) for source in sources for note in source.skipped),
+        running=running,
+        sources=tuple(places),
+    )
+
+
+def _look(
+    source: Source, stored: Sequence[StoredDocument], *, fingerprint: str, patterns: FilePatterns
+) -> _Seen:
+    try:
+        listing = _listing(source, stored, patterns=patterns)
+    except LastroError as error:
+        return _Seen(coverage=_place(source, unknown=error.message), files=None, stale=None)
+    plan = plan_changes(listing, stored, fingerprint=fingerprint, rebuild=False)
+    return _Seen(
+        coverage=_place(source, head=listing.revision),
+        files=Counter(file.scope for file in listing.files),
+        stale=Counter(document.scope for document in plan.stale),
+    )
+
+
+def _listing(
+    source: Source, stored: Sequence[StoredDocument], *, patterns: FilePatterns
+) -> Listing:
+    """What a new index run would find; the same rule about whole trees as there."""
+    if any(patterns.scope_of(document.place) for document in stored):
+        patterns = replace(patterns, whole_tree=False)
+    root = Path(source.root)
+    if source.indexed_at is not None and source.revision is None:
+        return list_worktree(root, patterns=patterns)
+    return list_ref(root, ref=source.ref or DEFAULT_REF, patterns=patterns)
+
+
+def _place(
+    source: Source, *, head: str | None = None, unknown: str | None = None
+) -> SourceCoverage:
+    behind = None
+    if head is not None and source.revision is not None:
+        behind = count_commits(Path(source.root), since=source.revision, until=head)
+    return SourceCoverage(
+        name=source.name,
+        root=source.root,
+        ref=source.ref,
+        revision=source.revision,
+        head=head,
+        behind=behind,
+        indexed_at=source.indexed_at,
+        unknown=unknown,
+    )
+
+
+def _scopes(counts: Iterable[ScopeCounts], seen: Sequence[_Seen]) -> tuple[ScopeCoverage, ...]:
+    """One for each scope that is indexed or lies in a source, in the contract's order."""
+    indexed = {count.scope: count for count in counts}
+    files, stale = [look.files for look in seen], [look.stale for look in seen]
+    present = {scope for counter in files if counter is not None for scope in counter}
+    return tuple(
+        _scope(scope, indexed.get(scope), sources=_total(files, scope), stale=_total(stale, scope))
+        for scope in SCOPES
+        if scope in indexed or scope in present
+    )
+
+
+def _scope(
+    scope: Scope, counts: ScopeCounts | None, *, sources: int | None, stale: int | None
+) -> ScopeCoverage:
+    return ScopeCoverage(
+        scope=scope,
+        sources=sources,
+        indexed=counts.indexed if counts else 0,
+        with_vectors=counts.with_vectors if counts else 0,
+        incomplete=counts.incomplete if counts else 0,
+        stale=stale,
+        chunks=counts.chunks if counts else 0,
+    )
+
+
+def _total(counters: Sequence[Counter[Scope] | None], scope: Scope) -> int | None:
+    known = [counter[scope] for counter in counters if counter is not None]
+    return sum(known) if len(known) == len(counters) else None
+
+
+def _same(values: Sequence[T | None]) -> T | None:
+    return values[0] if values and all(value == values[0] for value in values) else None
