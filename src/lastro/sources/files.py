@@ -295,11 +295,12 @@ def require_some(listing: Listing, *, patterns: FilePatterns) -> Listing:
 
 
 def _matches(patterns: tuple[str, ...], path: str) -> bool:
+    spec = _pattern_spec(patterns)
     name = unicodedata.normalize("NFC", path)
     folders = _first_folders(patterns)
     if folders is not None and name.partition("/")[0] not in folders:
         return False
-    return _pattern_spec(patterns).match_file(name)
+    return spec.match_file(name)
 
 
 @cache
