@@ -1,8 +1,13 @@
 -- The schema's own ledger; called only by db/migrate.py.
 
 -- name: migrations_exist
--- Whether this database was ever migrated.
-SELECT to_regclass('lastro.migrations') IS NOT NULL;
+-- Whether this database was ever migrated. Not by to_regclass, which may answer from a cache
+-- filled before this transaction waited for the lock.
+SELECT EXISTS (
+    SELECT FROM pg_catalog.pg_class AS c
+    JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE n.nspname = 'lastro' AND c.relname = 'migrations'
+);
 
 -- name: applied_migrations
 -- Steps applied, in order.
