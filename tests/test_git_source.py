@@ -276,6 +276,12 @@ def test_one_document_under_docs_keeps_the_rest_of_the_tree_out(repository: Repo
     assert (paths(listing), listing.whole_tree) == (["docs/adr/0001-a.md"], False)
 
 
+def test_named_patterns_are_never_widened_to_the_whole_tree(repository: Repository) -> None:
+    repository.commit({"README.md": "# Project\n"})
+    with pytest.raises(NotFound, match=r"under handbook/\*\*"):
+        list_ref(repository.path, patterns=FilePatterns(docs=("handbook/**",)))
+
+
 def test_an_empty_listing_is_an_error_with_the_remedy(repository: Repository) -> None:
     repository.commit({"README.md": "# Project\n"})
     with pytest.raises(NotFound, match=r"No document found .* under docs/\*\*") as caught:

@@ -55,7 +55,8 @@ _WHOLE_TREE_ADR = ("**/adr/**", "**/adrs/**", "**/decisions/**")
 class FilePatterns:
     """Where documents lie, in .gitignore's syntax (last match wins, ``!`` takes out again).
 
-    ``whole_tree`` allows every Markdown file to be taken where nothing matches ``docs``.
+    ``whole_tree`` allows every Markdown file to be taken where nothing matches the default
+    ``docs``; patterns of one's own are never widened.
     """
 
     docs: tuple[str, ...] = DOCS_PATTERNS
@@ -73,6 +74,10 @@ class FilePatterns:
     def is_in_docs(self, path: str) -> bool:
         """Tell whether ``path`` matches ``docs``, whatever ``adr`` says."""
         return _matches(self.docs, path)
+
+    def may_take_whole_tree(self) -> bool:
+        """Tell whether all Markdown may be taken: allowed, and nobody said where documents lie."""
+        return self.whole_tree and self.docs == DOCS_PATTERNS
 
     def is_document_name(self, path: str) -> bool:
         """Tell whether the name ends like a text that people read."""
@@ -217,7 +222,7 @@ def select(
 ) -> Selection:
     """Sort a tree's entries by the patterns; the whole tree is taken where ``docs`` is empty."""
     named = sorted(((shown_name(entry.raw), entry) for entry in entries), key=itemgetter(0))
-    whole_tree = patterns.whole_tree and not any(
+    whole_tree = patterns.may_take_whole_tree() and not any(
         entry.kind == "file" and patterns.is_document_name(path) and patterns.is_in_docs(path)
         for path, entry in named
     )
