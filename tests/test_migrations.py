@@ -28,26 +28,31 @@ STEPS = load_migrations()
 EXTENSION_CONTROL_PATH_SINCE = 180_000
 SOON_S = 20.0
 
+# One line of addresses, a tab between them: as many processes migrate, starting at one moment.
 MIGRATE_TOGETHER = """
 import os, sys, traceback
 from lastro.db.migrate import migrate
-gate, opened = os.pipe()
-children = []
-for url in sys.argv[1:]:
-    child = os.fork()
-    if child == 0:
-        os.close(opened)
-        os.read(gate, 1)  # until the parent opens it for all
-        try:
-            steps = migrate(url)
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-        os.write(1, b"%d " % steps)
-        os._exit(0)
-    children.append(child)
-os.close(opened)
-sys.exit(sum(os.waitpid(child, 0)[1] for child in children) != 0)
+for line in sys.stdin:
+    gate, opened = os.pipe()
+    children = []
+    for url in line.rstrip().split("\\t"):
+        child = os.fork()
+        if child == 0:
+            os.close(opened)
+            os.read(gate, 1)  # until the parent opens it for all
+            try:
+                answer = str(migrate(url))
+            except BaseException:
+                answer = "failed"
+                traceback.print_exc()
+            os.write(1, (answer + " ").encode())
+            os._exit(0)
+        children.append(child)
+    os.close(opened)
+    for child in children:
+        os.waitpid(child, 0)
+    os.close(gate)
+    os.write(1, b"\\n")
 """
 
 
@@ -55,13 +60,27 @@ def extra(version: int, text: str) -> Migration:
     return Migration(version, f"extra_{version}", text, checksum=f"{version:064}")
 
 
-def migrate_together(urls: Sequence[str]) -> list[int]:
-    """Steps that each of as many processes as ``urls`` applied, starting at one moment; sorted."""
-    done = subprocess.run(
-        [sys.executable, "-c", MIGRATE_TOGETHER, *urls], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return sorted(int(word) for word in done.stdout.split())
+MigrateTogether = Callable[[Sequence[str]], list[str]]
+
+
+@pytest.fixture(scope="module")
+def migrate_together() -> Iterator[MigrateTogether]:
+    """Steps that each of as many processes as addresses applied, in rising order."""
+    command = [sys.executable, "-c", MIGRATE_TOGETHER]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        stdin, stdout = process.stdin, process.stdout
+
+        def together(urls: Sequence[str]) -> list[str]:
+            stdin.write("\t".join(urls) + "\n")
+            stdin.flush()
+            return sorted(stdout.readline().split())
+
+        yield together
+        stdin.close()
 
 
 def schema_of(url: str) -> str:
@@ -175,14 +194,14 @@ def test_the_application_s_role_can_tell_that_the_schema_is_current(app_database
 
 
 def test_forty_processes_on_an_empty_database_leave_one_schema(
-    empty_url: str, owner_url: str
+    empty_url: str, owner_url: str, migrate_together: MigrateTogether
 ) -> None:
-    assert migrate_together([empty_url] * 40) == [0] * 39 + [len(STEPS)]
+    assert migrate_together([empty_url] * 40) == ["0"] * 39 + [str(len(STEPS))]
     assert schema_of(empty_url) == schema_of(owner_url)
 
 
 def test_two_databases_migrated_at_once_share_one_new_role_in_each_of_five_rounds(
-    cluster: str,
+    cluster: str, migrate_together: MigrateTogether
 ) -> None:
     with psycopg.connect(cluster, autocommit=True) as server:
         for _ in range(5):
@@ -190,7 +209,7 @@ def test_two_databases_migrated_at_once_share_one_new_role_in_each_of_five_round
             for name in ("ours", "theirs"):
                 create_database(server, name)
                 urls.append(address(cluster, dbname=name))
-            assert migrate_together(urls * 4) == [0] * 6 + [len(STEPS)] * 2
+            assert migrate_together(urls * 4) == ["0"] * 6 + [str(len(STEPS))] * 2
             forget(server, "ours", "theirs")
 
 
