@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lastro import coverage as covering
-from lastro import indexing, projects
+from lastro import doctor, indexing, projects
 from lastro import search as searching
 from lastro.config import Settings
 from lastro.db.embedded import EmbeddedPostgres
@@ -13,11 +13,12 @@ from lastro.db.migrate import migrate, require_current
 from lastro.db.pool import Database, connect
 from lastro.documents import Pipeline
 from lastro.embedders import Embedder, build_embedder, fingerprint
+from lastro.errors import LastroError
 from lastro.indexing import IndexRequest, Progress
 from lastro.ranking import Profile, load_profiles
 from lastro.search import SearchRequest
 from lastro.store import Source
-from lastro.types import Coverage, IndexReport, Outcome, ProjectSummary
+from lastro.types import Check, Coverage, IndexReport, Outcome, ProjectSummary
 from lastro.writing import Writer
 
 
@@ -64,6 +65,19 @@ def build(settings: Settings) -> "App":
         embedder=embedder,
         profiles=profiles,
     )
+
+
+def diagnose(settings: Settings) -> list[Check]:
+    """Look at everything that can be in trouble; what stops the look is itself a failed check."""
+    checks = doctor.check_machine(settings.home)
+    try:
+        with build(settings) as app:
+            checks += doctor.examine(
+                app.database, app.embedder, embedded=settings.database_url is None
+            )
+    except LastroError as error:
+        checks.append(doctor.failed("database", error))
+    return checks
 
 
 class App:

@@ -6,15 +6,12 @@ from pathlib import Path
 from lastro import store
 from lastro.db.pool import Database
 from lastro.errors import Conflict
-from lastro.store import AppConnection, Project
+from lastro.store import AppConnection, Project, ProjectState
 from lastro.types import ProjectSummary
 
 
 def list_projects(database: Database) -> list[ProjectSummary]:
     """Every project with its counts, by name."""
-    ids = _all_ids(database)
-    with database.transaction(projects=ids) as connection:
-        states = store.project_states(connection, ids)
     return [
         ProjectSummary(
             slug=state.slug,
@@ -25,8 +22,15 @@ def list_projects(database: Database) -> list[ProjectSummary]:
             chunks=state.chunks,
             indexed_at=state.indexed_at,
         )
-        for state in states
+        for state in list_states(database)
     ]
+
+
+def list_states(database: Database) -> list[ProjectState]:
+    """Every project with all that is counted of it, by name."""
+    ids = _all_ids(database)
+    with database.transaction(projects=ids) as connection:
+        return store.project_states(connection, ids)
 
 
 def project_sources(database: Database, slug: str) -> tuple[Project, list[store.Source]]:

@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 from typing import Any
 
-from rich.console import RenderableType
 from rich.text import Text
 
-from lastro.app import build
+from lastro.app import build, diagnose
 from lastro.cli.options import Format, FormatOption, ProjectOption
 from lastro.cli.output import escaped, print_data, print_json
-from lastro.cli.tables import coverage_lines, pairs, short, table
+from lastro.cli.tables import check_lines, coverage_lines, moment, pairs, short, table
 from lastro.config import load_settings
+from lastro.doctor import failed
+from lastro.errors import EXIT_DONE, EXIT_FAILED, ConfigError
 from lastro.ranking import Profile, Thresholds, load_profiles
 from lastro.wire import to_json
 
@@ -23,11 +24,18 @@ def projects(*, format_: FormatOption = Format.TABLE) -> None:
         print_json({"projects": to_json(found)})
         return
     rows = [
-        (p.slug, ", ".join(p.scopes), p.documents, p.chunks, short(p.revision), p.indexed_at)
+        (
+            p.slug,
+            ", ".join(p.scopes),
+            p.documents,
+            p.chunks,
+            short(p.revision),
+            moment(p.indexed_at),
+        )
         for p in found
     ]
     header = ("project", "scopes", "documents", "chunks", "revision", "indexed at")
-    print_data([table(header, rows)] if rows else ["no project yet; make one with `lastro index`"])
+    print_data(table(header, rows) if rows else ["no project yet; make one with `lastro index`"])
 
 
 def status(*, project: ProjectOption = None, format_: FormatOption = Format.TABLE) -> None:
@@ -49,7 +57,7 @@ def profiles(*, format_: FormatOption = Format.TABLE) -> None:
         print_data(line for profile in found.values() for line in _profile(profile))
 
 
-def _profile(profile: Profile) -> Iterator[RenderableType]:
+def _profile(profile: Profile) -> Iterator[Text]:
     yield Text.assemble((escaped(profile.name), "bold"), f" v{profile.version}")
     values: dict[str, Any] = to_json(profile)
     shown = {key: entry for key, entry in values.items() if key not in {"name", "version"}}
@@ -59,3 +67,17 @@ def _profile(profile: Profile) -> Iterator[RenderableType]:
         )
     yield pairs(shown, indent=4)
     yield Text()
+
+
+def doctor(*, format_: FormatOption = Format.TABLE) -> int:
+    """Look for trouble, and say what mends it."""
+    try:
+        checks = diagnose(load_settings())
+    except ConfigError as error:
+        checks = [failed("settings", error)]
+    is_well = all(check.status != "fail" for check in checks)
+    if format_ is Format.JSON:
+        print_json({"ok": is_well, "checks": to_json(checks)})
+    else:
+        print_data(line for check in checks for line in check_lines(check))
+    return EXIT_DONE if is_well else EXIT_FAILED

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Generator, Iterable
 from typing import Any, TextIO
 
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
@@ -84,12 +84,12 @@ def print_json(value: Any) -> None:
     print_data([_json(value, sys.stdout)])
 
 
-def print_data(parts: Iterable[RenderableType]) -> None:
+def print_data(parts: Iterable[str | Text]) -> None:
     """Print data; a reader who has gone away ends the printing, not the command."""
     console = stdout()
     try:
         for part in parts:
-            console.print(part, soft_wrap=isinstance(part, str | Text))
+            console.print(part, soft_wrap=True)
         sys.stdout.flush()
     except BrokenPipeError:
         forget(sys.stdout)

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import typer
 
-from lastro.cli import database, inspecting, working
+from lastro.cli import configuration, database, inspecting, working
 from lastro.cli.options import Format
 from lastro.cli.output import forget, prepare_streams, print_error
 from lastro.errors import EXIT_DONE, EXIT_FAILED, InvalidInput, LastroError, exit_code
@@ -29,8 +29,8 @@ app.command("search")(working.search)
 app.command("status")(inspecting.status)
 app.command("projects")(inspecting.projects)
 app.command("profiles")(inspecting.profiles)
-# config(inspecting.config)
-# doctor(inspecting.doctor)
+app.command("config")(configuration.config)
+app.command("doctor")(inspecting.doctor)
 app.command("init")(database.init)
 app.add_typer(database.app, name="db")
 

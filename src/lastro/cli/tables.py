@@ -1,26 +1,31 @@
 """Every other result, for people: aligned columns without boxes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 
-from rich.console import RenderableType
-from rich.table import Table
+from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from lastro.cli.hits import NONE, SHORT_REVISION_CHARS
 from lastro.cli.output import escaped
-from lastro.types import Coverage, FileNote, IndexReport, SourceCoverage
+from lastro.types import Check, Coverage, FileNote, IndexReport, SourceCoverage
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """Rows under a header; numbers stand to the right, and nothing is cut off."""
-    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    rows = [list(row) for row in rows]
-    for at, name in enumerate(header):
-        is_number = bool(rows) and all(isinstance(row[at], int | float | None) for row in rows)
-        drawn.add_column(name, justify="right" if is_number else "left", overflow="fold")
-    for row in rows:
-        drawn.add_row(*(entry if isinstance(entry, Text) else Text(cell(entry)) for entry in row))
-    return drawn
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[Text]:
+    """Rows under a header, aligned; numbers stand to the right, and nothing is cut off."""
+    rows = list(rows)
+    lines = [list(header), *([cell(value) for value in row] for row in rows)]
+    widths = [max(cell_len(line[at]) for line in lines) for at in range(len(header))]
+    right = [
+        bool(rows) and all(isinstance(row[at], int | float | None) for row in rows)
+        for at in range(len(header))
+    ]
+    for number, line in enumerate(lines):
+        cells = [
+            f"{' ' * (width - cell_len(text))}{text}" if is_number else set_cell_size(text, width)
+            for text, width, is_number in zip(line, widths, right, strict=True)
+        ]
+        yield Text("  ".join(cells).rstrip(), style="" if number else "bold")
 
 
 def pairs(values: Mapping[str, object], *, indent: int = 0) -> Text:
@@ -39,7 +44,12 @@ def short(revision: str | None) -> str:
     return NONE if revision is None else revision[:SHORT_REVISION_CHARS]
 
 
-def report_lines(report: IndexReport) -> Iterator[RenderableType]:
+def moment(when: datetime | None) -> str | None:
+    """A time to the minute, as it is here."""
+    return None if when is None else f"{when.astimezone():%Y-%m-%d %H:%M}"
+
+
+def report_lines(report: IndexReport) -> Iterator[Text]:
     """What an index run did; each file that was skipped or mended with its reason."""
     counts = report.documents
     revision = f" at {short(report.revision)}" if report.revision else ""
@@ -64,12 +74,12 @@ def _notes(title: str, notes: Sequence[FileNote]) -> Iterator[Text]:
         yield Text(f"    {escaped(note.path)}: {escaped(note.reason)}")
 
 
-def coverage_lines(coverage: Coverage) -> Iterator[RenderableType]:
+def coverage_lines(coverage: Coverage) -> Iterator[Text]:
     """A project's scopes, then each source and where it stands."""
     running = ", being indexed now" if coverage.running else ""
     yield Text.assemble("project ", (escaped(coverage.project), "bold"), running)
     header = ("scope", "sources", "indexed", "with vectors", "incomplete", "stale", "chunks")
-    yield table(
+    yield from table(
         header,
         [
             (s.scope, s.sources, s.indexed, s.with_vectors, s.incomplete, s.stale, s.chunks)
@@ -87,9 +97,8 @@ def _source(source: SourceCoverage) -> Iterator[Text]:
     if source.indexed_at is None:
         yield Text("    never indexed to the end; run `lastro index` again")
     else:
-        when = f"{source.indexed_at.astimezone():%Y-%m-%d %H:%M}"
         yield Text(
-            f"    indexed  {short(source.revision) if source.revision else 'as it lay'}, {when}"
+            f"    indexed  {short(source.revision) if source.revision else 'as it lay'}, {moment(source.indexed_at)}"
         )
     if source.unknown is not None:
         yield Text(f"    now      not known: {escaped(source.unknown)}")
@@ -105,3 +114,14 @@ def _behind(commits: int | None) -> str:
         if commits == 0
         else f"{commits} {'commit' if commits == 1 else 'commits'} further"
     )
+
+
+STATUS_STYLES: Mapping[str, str] = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+
+
+def check_lines(check: Check) -> Iterator[Text]:
+    """A check's state, and under it what mends it."""
+    status = (f"{check.status:<4}", STATUS_STYLES[check.status])
+    yield Text.assemble(status, f"  {check.name:<14}  ", escaped(check.detail))
+    if check.remedy is not None:
+        yield Text(f"{'':22}{escaped(check.remedy)}")

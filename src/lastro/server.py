@@ -1,0 +1,75 @@
+"""What PostgreSQL says of itself and of our schema, for ``doctor``; queries of ``doctor.sql``."""
+
+from dataclasses import dataclass
+
+from psycopg.rows import class_row
+
+from lastro.sql import load_queries
+from lastro.store import AppConnection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFacts:
+    """The server and this database; ``probe_distance`` shows that the extension works."""
+
+    version_number: int
+    version: str
+    encoding: str
+    vector_version: str | None
+    shared_memory_type: str
+    over_socket: bool
+    size_bytes: int
+    probe_distance: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleFacts:
+    """The application's role, and the login that becomes it."""
+
+    login: str
+    login_is_superuser: bool
+    app_is_superuser: bool
+    app_bypasses: bool
+    app_owns: int
+    acting_as: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexFacts:
+    """An index of our schema; an invalid one is never used."""
+
+    name: str
+    is_valid: bool
+
+
+def server_facts(connection: AppConnection) -> ServerFacts:
+    """The server and this database."""
+    with connection.cursor(row_factory=class_row(ServerFacts)) as cursor:
+        facts = cursor.execute(load_queries("doctor")["server_facts"]).fetchone()
+    assert facts is not None
+    return facts
+
+
+def role_facts(connection: AppConnection) -> RoleFacts:
+    """The application's role and its login."""
+    with connection.cursor(row_factory=class_row(RoleFacts)) as cursor:
+        facts = cursor.execute(load_queries("doctor")["role_facts"]).fetchone()
+    assert facts is not None
+    return facts
+
+
+def index_facts(connection: AppConnection) -> list[IndexFacts]:
+    """Our indexes, by name."""
+    with connection.cursor(row_factory=class_row(IndexFacts)) as cursor:
+        return cursor.execute(load_queries("doctor")["index_facts"]).fetchall()
+
+
+def unwalled_tables(connection: AppConnection) -> list[str]:
+    """Tables of projects' rows that row-level security does not guard."""
+    return [row[0] for row in connection.execute(load_queries("doctor")["unwalled_tables"])]
+
+
+def row_is_visible(connection: AppConnection) -> bool:
+    """Whether this transaction sees any chunk at all."""
+    row = connection.execute(load_queries("doctor")["row_is_visible"]).fetchone()
+    return row is not None and bool(row[0])

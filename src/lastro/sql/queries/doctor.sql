@@ -1,0 +1,56 @@
+-- What PostgreSQL says of itself and of our schema; called only by server.py.
+
+-- name: server_facts
+-- One row. The distance is computed to see that the extension's code runs on this processor.
+SELECT
+    current_setting('server_version_num')::integer AS version_number,
+    current_setting('server_version') AS version,
+    pg_encoding_to_char(d.encoding)::text AS encoding,
+    (SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'vector') AS vector_version,
+    current_setting('dynamic_shared_memory_type') AS shared_memory_type,
+    inet_server_addr() IS NULL AS over_socket,
+    pg_database_size(d.oid) AS size_bytes,
+    '[1,2,3]'::halfvec <=> '[3,2,1]'::halfvec AS probe_distance
+FROM pg_catalog.pg_database AS d
+WHERE d.datname = current_database();
+
+-- name: role_facts
+-- The application's role and the user that becomes it.
+SELECT
+    session_user::text AS login,
+    s.rolsuper AS login_is_superuser,
+    a.rolsuper AS app_is_superuser,
+    a.rolbypassrls AS app_bypasses,
+    (SELECT count(*) FROM pg_catalog.pg_class WHERE relowner = a.oid) AS app_owns,
+    current_user::text AS acting_as
+FROM pg_catalog.pg_roles AS s, pg_catalog.pg_roles AS a
+WHERE s.rolname = session_user AND a.rolname = 'lastro_app';
+
+-- name: unwalled_tables
+-- Tables of projects' rows without row-level security or without a policy for the application.
+SELECT c.relname::text
+FROM pg_catalog.pg_class AS c
+JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid
+WHERE c.relnamespace = 'lastro'::regnamespace AND c.relkind IN ('r', 'p')
+    AND a.attname = 'project_id' AND NOT a.attisdropped
+    AND NOT (
+        c.relrowsecurity
+        AND EXISTS (
+            SELECT FROM pg_catalog.pg_policy AS p
+            WHERE p.polrelid = c.oid AND p.polpermissive
+                AND 'lastro_app'::regrole = ANY (p.polroles)
+        )
+    )
+ORDER BY c.relname;
+
+-- name: row_is_visible
+-- Whether any row is seen here, through the policy or through the view.
+SELECT EXISTS (SELECT FROM lastro.chunks) OR EXISTS (SELECT FROM lastro.searchable);
+
+-- name: index_facts
+-- Our indexes and whether each can be used.
+SELECT i.relname::text AS name, x.indisvalid AND x.indisready AS is_valid
+FROM pg_catalog.pg_index AS x
+JOIN pg_catalog.pg_class AS i ON i.oid = x.indexrelid
+WHERE i.relnamespace = 'lastro'::regnamespace
+ORDER BY i.relname;
