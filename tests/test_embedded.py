@@ -1,5 +1,6 @@
 """The embedded PostgreSQL, on real servers with a home of their own."""
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -35,6 +36,27 @@ home, idle_s = Path(sys.argv[1]), float(sys.argv[2]) or None
 server = EmbeddedPostgres(home, idle_s=idle_s, settings={"fsync": "off"})
 server.start()
 print(server.status().pid, flush=True)
+"""
+
+# Forked when everything is imported, so that they are truly at it at once.
+AT_ONCE = """
+import os, sys
+from pathlib import Path
+from lastro.db.embedded import EmbeddedPostgres
+
+def child() -> None:
+    server = EmbeddedPostgres(Path(sys.argv[1]), idle_s=600.0, settings={"fsync": "off"})
+    server.start()
+    os.write(1, f"{server.status().pid}\\n".encode())
+    os._exit(0)
+
+children = []
+for _ in range(int(sys.argv[2])):
+    pid = os.fork()
+    if pid == 0:
+        child()
+    children.append(pid)
+sys.exit(max(os.waitpid(pid, 0)[1] for pid in children) and 1)
 """
 
 
@@ -219,13 +241,9 @@ def test_no_port_is_opened_and_no_one_else_can_reach_the_socket(home: Path) -> N
 
 @pytest.mark.parametrize("processes", [2, 8])
 def test_processes_that_start_at_once_share_one_server(new_home: Path, processes: int) -> None:
-    commands = [
-        subprocess.Popen(starter(new_home, idle_s=600.0), stdout=subprocess.PIPE, text=True)
-        for _ in range(processes)
-    ]
-    pids = {command.communicate(timeout=60)[0].strip() for command in commands}
-    assert [command.returncode for command in commands] == [0] * processes
-    assert pids == {str(running_pid(new_home))}
+    command = [sys.executable, "-c", AT_ONCE, str(new_home), str(processes)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert result.stdout.split() == [str(running_pid(new_home))] * processes
     assert wait_until(lambda: len(watchers(new_home)) == 1)
 
 
@@ -255,13 +273,12 @@ def test_a_server_killed_hard_is_started_again_with_its_data(home: Path) -> None
 
 
 def test_a_server_killed_under_a_long_query_is_started_again(home: Path) -> None:
-    connection = psycopg.connect(embedded(home).start())
     # A computation, which does not notice that the server has gone; a wait would.
     long = "SELECT count(*) FROM generate_series(1, 6_000_000) a WHERE sqrt(a) > 1"
-    connection.pgconn.send_query(long.encode())
-    kill_hard(home)
-    assert value(embedded(home).start(), "SELECT 1") == 1
-    connection.close()
+    with contextlib.closing(psycopg.connect(embedded(home).start())) as connection:
+        connection.pgconn.send_query(long.encode())
+        kill_hard(home)
+        assert value(embedded(home).start(), "SELECT 1") == 1
 
 
 def test_a_stranger_with_the_dead_servers_pid_does_not_stop_a_start(home: Path) -> None:

@@ -132,17 +132,13 @@ def prune_logs(layout: pm.Layout) -> None:
 
 
 def log_tail(layout: pm.Layout) -> str:
-    """The last lines of the start's log and of the newest other, to be quoted in an error."""
-    start = layout.log / START_LOG
-    logs = [log for log in layout.log.glob("postgres-*.log") if _changed_since(log, start)]
-    newest = max(logs, key=lambda log: log.stat().st_mtime, default=None)
-    lines = [line for log in (start, newest) if log is not None for line in _last_lines(log)]
+    """The last lines of the newest start's log, to be quoted in an error."""
+    lines = _last_lines(layout.log / START_LOG)
+    if any(str(layout.log) in line for line in lines):  # "future log output will appear in"
+        logs = layout.log.glob("postgres-*.log")
+        newest = max(logs, key=lambda log: log.stat().st_mtime, default=None)
+        lines = [] if newest is None else _last_lines(newest)
     return "".join(f"\n  {line}" for line in lines)
-
-
-def _changed_since(log: Path, start: Path) -> bool:
-    # The start's log is emptied at each start, then written for some milliseconds.
-    return start.exists() and log.stat().st_mtime >= start.stat().st_mtime - 1.0
 
 
 def _last_lines(log: Path) -> list[str]:

@@ -11,6 +11,7 @@ files). ``trust`` behind these two walls asks for no password; no TCP port is op
 
 import contextlib
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Generator, Mapping
@@ -105,14 +106,15 @@ class EmbeddedPostgres:
         """
         make_home(self._layout.home, choose_user(self._layout.server))
         with self._locked() as lock:
-            pm.record_start(lock, self._idle_s)
-            deadline = time.monotonic() + self._start_timeout_s
-            server = self._running(deadline)
-            if server is None:
-                server = self._launch(deadline)
-            else:
-                self._ensure_watched()
-            pm.record_start(lock, self._idle_s)  # a start may have taken longer than that
+            try:
+                pm.record_start(lock, self._idle_s)
+                server = self._served(time.monotonic() + self._start_timeout_s)
+                pm.record_start(lock, self._idle_s)  # it may have taken longer than that
+            except (OSError, subprocess.SubprocessError) as error:
+                raise DatabaseUnavailable(
+                    f"the embedded database in {self._layout.server} cannot be started: {error}",
+                    remedy="mend what the message names (space, rights) and try again",
+                ) from error
             return _url(server)
 
     def stop(self) -> bool:
@@ -178,6 +180,13 @@ class EmbeddedPostgres:
             yield lock
         finally:
             os.close(lock)
+
+    def _served(self, deadline: float) -> pm.Postmaster:
+        server = self._running(deadline)
+        if server is None:
+            return self._launch(deadline)
+        self._ensure_watched()
+        return server
 
     def _running(self, deadline: float) -> pm.Postmaster | None:
         """The server that answers already, or soon will; None when one must be started."""

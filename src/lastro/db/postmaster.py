@@ -265,7 +265,9 @@ def wait_for_exit(pid: int, timeout_s: float) -> None:
         time.sleep(min(timeout_s, 1.0))
         return
     try:
-        select.select([descriptor], [], [], timeout_s)
+        poll = select.poll()  # select() refuses descriptors above 1,023
+        poll.register(descriptor, select.POLLIN)
+        poll.poll(timeout_s * 1000)
     finally:
         os.close(descriptor)
 

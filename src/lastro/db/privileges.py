@@ -7,6 +7,7 @@ before is opened to anybody: what the server cannot reach is an error that names
 import contextlib
 import os
 import pwd
+import secrets
 import stat
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -166,14 +167,19 @@ def make_home(home: Path, user: ServerUser) -> None:
 
 
 def _make_private(folder: Path, user: ServerUser) -> None:
+    # Renamed when it is as it shall be: another process may use it from the moment it is there.
+    scratch = folder.with_name(f".{folder.name[:32]}-{secrets.token_hex(4)}")
+    scratch.mkdir(mode=0o700)
     try:
-        folder.mkdir(mode=0o700)
-    except FileExistsError:
-        return  # another process was quicker, and does the rest
-    if user.dropped:
-        # Root's group is of no use here; the server's may pass through, and not look around.
-        os.chown(folder, 0, user.gid)
-        folder.chmod(0o710)
+        if user.dropped:
+            # Root's group is of no use here; the server's may pass through, and not look around.
+            os.chown(scratch, 0, user.gid)
+            scratch.chmod(0o710)
+        scratch.rename(folder)
+    except OSError:
+        scratch.rmdir()
+        if not folder.is_dir():
+            raise
 
 
 def ensure_reachable(home: Path, user: ServerUser) -> None:
