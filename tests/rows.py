@@ -1,0 +1,92 @@
+"""Rows for tests that are about the tables themselves, written as their owner."""
+
+import uuid
+from typing import Any
+
+import psycopg
+from psycopg.sql import SQL, Identifier, Placeholder
+
+# Origin columns of a chunk, as each scope wants them.
+ORIGINS: dict[str, dict[str, Any]] = {
+    "docs": {"source_path": "docs/a.md", "heading_path": ["A"], "line_start": 1, "line_end": 2},
+    "adr": {"source_path": "docs/adr/1.md", "heading_path": [], "line_start": 1, "line_end": 1},
+    "session": {"session_id": "s-1", "event_id": "e-1"},
+    "entity": {"entity_key": "k-1", "entity_type": "faq"},
+}
+KINDS = {"docs": "file", "adr": "file", "session": "session", "entity": "entity"}
+
+
+def add_project(connection: psycopg.Connection, slug: str) -> int:
+    row = connection.execute(
+        "INSERT INTO lastro.projects (slug, name) VALUES (%s, %s) RETURNING id", [slug, slug]
+    ).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def add_document(
+    connection: psycopg.Connection, project_id: int, *, scope: str = "docs", **columns: Any
+) -> uuid.UUID:
+    id_ = uuid.uuid4()
+    kind = KINDS[scope]
+    insert(
+        connection,
+        "documents",
+        {
+            "project_id": project_id,
+            "id": id_,
+            "kind": kind,
+            "scope": scope,
+            "source": "repository" if kind == "file" else None,
+            "place": str(id_),
+            "language": "en",
+            "content_hash": "hash",
+            "fingerprint": "print",
+            "state": "complete",
+            **columns,
+        },
+    )
+    return id_
+
+
+def add_chunk(
+    connection: psycopg.Connection,
+    project_id: int,
+    content: str = "text",
+    *,
+    scope: str = "docs",
+    document_id: uuid.UUID | None = None,
+    **columns: Any,
+) -> uuid.UUID:
+    """Store a chunk, in a document of its own unless one is named."""
+    id_ = uuid.uuid4()
+    insert(
+        connection,
+        "chunks",
+        {
+            "project_id": project_id,
+            "id": id_,
+            "document_id": document_id or add_document(connection, project_id, scope=scope),
+            "ordinal": 0,
+            "scope": scope,
+            "char_start": 0,
+            "char_end": max(len(content), 1),
+            "content": content,
+            "language": "en",
+            "token_count": len(content.split()),
+            **ORIGINS[scope],
+            **columns,
+        },
+    )
+    return id_
+
+
+def insert(connection: psycopg.Connection, table: str, values: dict[str, Any]) -> None:
+    connection.execute(
+        SQL("INSERT INTO {} ({}) VALUES ({})").format(
+            Identifier("lastro", table),
+            SQL(", ").join(map(Identifier, values)),
+            SQL(", ").join(Placeholder() * len(values)),
+        ),
+        list(values.values()),
+    )
