@@ -1,1 +1,32 @@
-"""Lastro: retrieval you can cite, on the PostgreSQL you already run."""
+"""Lastro: retrieval you can cite, on the PostgreSQL you already run.
+
+    from lastro import SearchRequest, build, load_settings
+
+    with build(load_settings()) as app:
+        outcome = app.search(SearchRequest(query="why HNSW and not IVFFlat"))
+"""
+
+from lastro.app import App, build
+from lastro.config import Settings, load_settings
+from lastro.errors import LastroError
+from lastro.indexing import IndexRequest
+from lastro.search import SearchRequest
+from lastro.types import EntityOrigin, FileOrigin, Hit, IndexReport, Outcome, SessionOrigin
+from lastro.wire import to_json
+
+__all__ = [
+    "App",
+    "EntityOrigin",
+    "FileOrigin",
+    "Hit",
+    "IndexReport",
+    "IndexRequest",
+    "LastroError",
+    "Outcome",
+    "SearchRequest",
+    "SessionOrigin",
+    "Settings",
+    "build",
+    "load_settings",
+    "to_json",
+]

@@ -16,7 +16,7 @@ from lastro.embedders import Embedder, build_embedder, fingerprint
 from lastro.errors import LastroError
 from lastro.indexing import IndexRequest, Progress
 from lastro.ranking import Profile, load_profiles
-from lastro.search import SearchRequest
+from lastro.search import Engine, SearchRequest
 from lastro.store import Source
 from lastro.types import Check, Coverage, IndexReport, Outcome, ProjectSummary
 from lastro.writing import Writer
@@ -96,6 +96,12 @@ class App:
         self.database = database
         self.embedder = embedder
         self.profiles = profiles
+        self.engine = Engine(
+            database=database,
+            embedder=embedder,
+            profiles=profiles,
+            languages=settings.languages,
+        )
         self._admin_url = admin_url
         self._stack = ExitStack()
 
@@ -108,13 +114,7 @@ class App:
 
     def search(self, request: SearchRequest, *, project: str | None = None) -> Outcome:
         """Answer a question; see ``lastro.search.search`` for errors."""
-        return searching.search(
-            self.database,
-            request,
-            project=self.project_name(project),
-            profiles=self.profiles,
-            embedder=self.embedder,
-        )
+        return searching.search(self.engine, request, project=self.project_name(project))
 
     def index(self, request: IndexRequest, *, progress: Progress | None = None) -> IndexReport:
         """Index a repository or folder; see ``lastro.indexing.index`` for errors."""

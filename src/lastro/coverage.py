@@ -87,7 +87,7 @@ def _listing(
     source: Source, stored: Sequence[StoredDocument], *, patterns: FilePatterns
 ) -> Listing:
     """What a new index run would find; the same rule about whole trees as there."""
-    if any(patterns.scope_of(document.place) for document in stored):
+    if any(patterns.is_in_docs(document.place) for document in stored):
         patterns = replace(patterns, whole_tree=False)
     root = Path(source.root)
     if source.indexed_at is not None and source.revision is None:

@@ -137,7 +137,7 @@ def index(
         project = store.ensure_project(connection, slug)
     with _turn(database, project):
         source, stored = _register(database, request, listing, project=project)
-        if listing.whole_tree and any(patterns.scope_of(d.place) for d in stored):
+        if listing.whole_tree and any(patterns.is_in_docs(d.place) for d in stored):
             # The index holds documents of docs/: their absence now must not pull in other files.
             listing = _list(request, replace(patterns, whole_tree=False))
         plan = plan_changes(

@@ -84,13 +84,20 @@ def run_lexical_leg(
     *,
     project_id: int,
     profile: Profile,
+    languages: Sequence[str],
 ) -> LexicalLeg:
-    """The rows that match the query's words, as the profile reads them."""
+    """The rows that match the query's words, as the profile reads them.
+
+    ``languages`` are read as the query's own too: its stop words may be of one that no row has.
+    """
     statistics = store.project_statistics(connection, project_id)
     words = query_words(query)
     if profile.match == "all":
         return _all_words(connection, predicate, query, words=words, statistics=statistics)
-    terms = _terms(connection, words, project_id=project_id, statistics=statistics)
+    spoken = list(dict.fromkeys([*(row.language for row in statistics), *languages]))
+    terms = _terms(
+        connection, words, project_id=project_id, languages=spoken, statistics=statistics
+    )
     if not terms:
         return LexicalLeg(words=words, degraded=[_NO_TERMS], explain={"terms": []})
     mean_lengths = {row.language: row.mean_length for row in statistics}
@@ -118,9 +125,9 @@ def _terms(
     words: Sequence[QueryWord],
     *,
     project_id: int,
+    languages: Sequence[str],
     statistics: Sequence[LanguageStatistics],
 ) -> tuple[Term, ...]:
-    languages = [row.language for row in statistics]
     forms = [
         (word_no, form_no, storable(form))
         for word_no, word in enumerate(words)

@@ -48,6 +48,19 @@ class SearchRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What every search of a process works with.
+
+    ``languages`` are those that a question may be asked in, beside the project's own.
+    """
+
+    database: Database
+    embedder: Embedder
+    profiles: Mapping[str, Profile]
+    languages: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """The fused candidates of one query, best first, before any threshold."""
 
@@ -60,14 +73,7 @@ class Found:
     degraded: Sequence[Degraded]
 
 
-def search(
-    database: Database,
-    request: SearchRequest,
-    *,
-    project: str,
-    profiles: Mapping[str, Profile],
-    embedder: Embedder,
-) -> Outcome:
+def search(engine: Engine, request: SearchRequest, *, project: str) -> Outcome:
     """Answer ``request`` from ``project``: hits best first, ties by place.
 
     Errors: InvalidInput and InvalidFilter for a request that cannot be answered, NotFound for the
@@ -75,10 +81,10 @@ def search(
     error: the lexical leg answers, and the outcome says so.
     """
     started = time.perf_counter()
-    found = find(database, request, project=project, profiles=profiles, embedder=embedder)
+    found = find(engine, request, project=project)
     passed = [r for r in found.ranked if has_evidence(r, found.profile, legs=found.legs)]
     best = one_per_place(passed, max_per_document=request.max_per_document)[: request.k]
-    with database.transaction(projects=[found.project.id]) as connection:
+    with engine.database.transaction(projects=[found.project.id]) as connection:
         rows = store.fetch_hits(
             connection, [r.candidate.id for r in best], project_id=found.project.id
         )
@@ -103,31 +109,30 @@ def search(
     )
 
 
-def find(
-    database: Database,
-    request: SearchRequest,
-    *,
-    project: str,
-    profiles: Mapping[str, Profile],
-    embedder: Embedder,
-) -> Found:
+def find(engine: Engine, request: SearchRequest, *, project: str) -> Found:
     """Run both legs and fuse them; the same errors as ``search``."""
     query = _checked_query(request)
-    profile = find_profile(profiles, request.profile)
+    profile = find_profile(engine.profiles, request.profile)
     scopes = parse_scopes(request.scopes)
-    with database.transaction() as connection:
+    with engine.database.transaction() as connection:
         tenant = store.find_project(connection, project)
-        has_vectors = _has_vectors(connection, embedder)
-    embedding, degraded = _embed_query(database, embedder, query, has_vectors=has_vectors)
+        has_vectors = _has_vectors(connection, engine.embedder)
+    embedding, degraded = _embed_query(engine, query, has_vectors=has_vectors)
     predicate = compile_filter(
         HardFilter(project_id=tenant.id, scopes=scopes, path_prefix=request.path_prefix)
     )
-    with database.transaction(projects=[tenant.id], settings=SEARCH_SETTINGS) as connection:
+    visible = [tenant.id]
+    with engine.database.transaction(projects=visible, settings=SEARCH_SETTINGS) as connection:
         vector = VectorLeg()
         if embedding is not None:
             vector = run_vector_leg(connection, predicate, embedding=embedding)
         lexical = run_lexical_leg(
-            connection, predicate, query, project_id=tenant.id, profile=profile
+            connection,
+            predicate,
+            query,
+            project_id=tenant.id,
+            profile=profile,
+            languages=engine.languages,
         )
         candidates = join_legs(
             connection, vector, lexical, project_id=tenant.id, embedding=embedding
@@ -167,7 +172,7 @@ def mismatch(active: store.ActiveEmbedder, embedder: Embedder) -> EmbedderMismat
 
 
 def _checked_query(request: SearchRequest) -> str:
-    query = storable(request.query)
+    query = storable(request.query.replace("\0", " "))
     if not query.strip():
         raise InvalidInput("the query is blank", remedy="ask with at least one word")
     if len(query) > MAX_QUERY_CHARS:
@@ -192,12 +197,12 @@ def _has_vectors(connection: AppConnection, embedder: Embedder) -> bool:
 
 
 def _embed_query(
-    database: Database, embedder: Embedder, query: str, *, has_vectors: bool
+    engine: Engine, query: str, *, has_vectors: bool
 ) -> tuple[NDArray[np.float32] | None, list[Degraded]]:
     if not has_vectors:
         detail = "the index has no vectors yet; run `lastro index`"
         return None, [Degraded(part="vector", reason="vectors_missing", detail=detail)]
-    embedded = embed_texts(database, embedder, [query], role="query")
+    embedded = embed_texts(engine.database, engine.embedder, [query], role="query")
     return embedded.vectors[0], [embedded.failure] if embedded.failure else []
 
 
