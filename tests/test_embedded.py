@@ -352,6 +352,13 @@ def test_an_idle_server_stops_by_itself_and_its_watcher_ends(home: Path) -> None
     assert (home / "postgres.watch").read_text() == ""
 
 
+def test_looking_at_the_status_does_not_keep_the_server_up(home: Path) -> None:
+    embedded(home, idle_s=0.5).start()
+    deadline = time.monotonic() + SOON_S
+    while embedded(home).status().running:  # without a pause
+        assert time.monotonic() < deadline
+
+
 def test_a_connected_client_keeps_the_server_up(home: Path) -> None:
     with psycopg.connect(embedded(home, idle_s=0.3).start()) as connection:
         time.sleep(1.5)  # five times as long

@@ -38,10 +38,13 @@ LONGEST_POLL_S = 60.0
 SHORTEST_POLL_S = 0.05
 POLLS_PER_IDLE_TIME = 10
 
+# Our own looks at the server, here and in ``status``: they are no use of it.
+APPLICATION = "lastro launcher"
 # Connected clients, then sessions ever opened: a command between two looks is seen by the second.
 ACTIVITY_QUERY = (
     "SELECT (SELECT count(*) FROM pg_stat_activity"
-    " WHERE backend_type IN ('client backend', 'walsender') AND pid <> pg_backend_pid())"
+    " WHERE backend_type IN ('client backend', 'walsender')"
+    " AND application_name IS DISTINCT FROM 'lastro launcher')"
     " || ' ' || (SELECT coalesce(sum(sessions), 0) FROM pg_stat_database"
     " WHERE datname <> 'postgres')"
 )
@@ -206,7 +209,7 @@ def ask(
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(timeout_s)
         connection.connect(socket_path)
-        options = ("user", SUPERUSER, "database", database, "application_name", "lastro launcher")
+        options = ("user", SUPERUSER, "database", database, "application_name", APPLICATION)
         body = struct.pack("!i", PROTOCOL_3_0) + b"\0".join(o.encode() for o in options) + b"\0\0"
         connection.sendall(struct.pack("!i", len(body) + 4) + body)
         with connection.makefile("rb") as stream:
