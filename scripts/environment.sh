@@ -67,8 +67,8 @@ import tomllib
 with open("pyproject.toml", "rb") as file:
     print("\n".join(tomllib.load(file)["dependency-groups"]["dev"]))
 ' > .venv/dev-requirements.txt
-    .venv/bin/python -m pip install --quiet --editable . --requirement .venv/dev-requirements.txt
+    .venv/bin/python -m pip install --quiet --no-compile --editable . --requirement .venv/dev-requirements.txt
 else
-    .venv/bin/python -m pip install --quiet --editable .
+    .venv/bin/python -m pip install --quiet --no-compile --editable .
 fi
 echo "$wanted" > "$stamp"
