@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 from platformdirs import user_data_path
 
 from lastro.chunking import ChunkSettings
-from lastro.errors import ConfigError
+from lastro.errors import ConfigError, InvalidInput
 from lastro.sources.files import FilePatterns
 
 CONFIG_FILE = "lastro.toml"
@@ -178,5 +178,5 @@ def _section(kind: type[T], value: object, *, name: str) -> T:
     }
     try:
         return kind(**entries)
-    except TypeError as error:
+    except (TypeError, InvalidInput) as error:
         raise ConfigError(f"[{name}] is not understood: {error}") from error
