@@ -14,6 +14,7 @@ from lastro.db.pool import Database, connect
 from lastro.documents import Pipeline
 from lastro.embedders import Embedder, build_embedder, fingerprint
 from lastro.errors import LastroError
+from lastro.evaluation import Evaluation, EvaluationRequest, evaluate
 from lastro.indexing import IndexRequest, Progress
 from lastro.ranking import Profile, load_profiles
 from lastro.search import Engine, SearchRequest
@@ -123,6 +124,18 @@ class App:
             replace(request, project=request.project or self.settings.project),
             writer=self.writer(),
             patterns=self.settings.files,
+            progress=progress or (lambda _done, _total: None),
+        )
+
+    def evaluate(
+        self, request: EvaluationRequest, *, progress: Progress | None = None
+    ) -> Evaluation:
+        """Measure ranking on a retrieval set; see ``lastro.evaluation.evaluate`` for errors."""
+        return evaluate(
+            self.engine,
+            request,
+            pipeline=self.writer().pipeline,
+            admin_url=self._admin_url,
             progress=progress or (lambda _done, _total: None),
         )
 

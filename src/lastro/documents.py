@@ -93,7 +93,9 @@ def prepare_file(text: str, identity: FileIdentity, pipeline: Pipeline) -> Prepa
         adr=parse_adr(identity.path, markdown) if identity.scope == "adr" else None,
         metadata=markdown.metadata,
     )
-    chunks = _rows(document, chunked.chunks, project_id=identity.project_id)
+    chunks = _rows(
+        document, chunked.chunks, project_id=identity.project_id, searched_path=identity.path
+    )
     return Prepared(
         document=document,
         chunks=chunks,
@@ -105,7 +107,10 @@ def prepare_file(text: str, identity: FileIdentity, pipeline: Pipeline) -> Prepa
 def prepare_passage(
     text: str, identity: FileIdentity, pipeline: Pipeline, *, title: str, language: str, whole: bool
 ) -> Prepared:
-    """Rows of a passage that came with its title, as in a retrieval set; ``whole`` keeps one."""
+    """Rows of a passage that came with its title, as in a retrieval set; ``whole`` keeps one.
+
+    Its path is an id, which is not searched.
+    """
     body = text if text.strip() else title
     settings = pipeline.chunking
     chunks = chunk_text(body, settings).chunks if not whole else (_whole(body),)
@@ -124,7 +129,7 @@ def prepare_passage(
         adr=None,
         metadata={},
     )
-    rows = _rows(document, chunks, project_id=identity.project_id)
+    rows = _rows(document, chunks, project_id=identity.project_id, searched_path="")
     return Prepared(
         document=document, chunks=rows, texts=tuple(map(embedded_text, rows)), warnings=()
     )
@@ -167,12 +172,15 @@ def _whole(text: str) -> Chunk:
 
 
 def _rows(
-    document: DocumentRow, chunks: Sequence[Chunk], *, project_id: int
+    document: DocumentRow, chunks: Sequence[Chunk], *, project_id: int, searched_path: str
 ) -> tuple[ChunkRow, ...]:
-    return tuple(_row(document, chunk, project_id=project_id) for chunk in chunks)
+    return tuple(
+        _row(document, chunk, project_id=project_id, searched_path=searched_path)
+        for chunk in chunks
+    )
 
 
-def _row(document: DocumentRow, chunk: Chunk, *, project_id: int) -> ChunkRow:
+def _row(document: DocumentRow, chunk: Chunk, *, project_id: int, searched_path: str) -> ChunkRow:
     title = document.title or ""
     headings = tuple(storable(heading) for heading in chunk.heading_path)
     heading_text = " > ".join(heading for heading in headings if heading and heading != title)
@@ -194,7 +202,7 @@ def _row(document: DocumentRow, chunk: Chunk, *, project_id: int) -> ChunkRow:
         content=content,
         context=storable(chunk.context),
         heading_extra=heading_extra(
-            title, heading_text=heading_text, path=document.place, language=language
+            title, heading_text=heading_text, path=searched_path, language=language
         ),
         lexical_extra=content_extra(content, repeated_header=chunk.context, language=language),
         token_count=token_count(f"{title} {heading_text} {content}"),

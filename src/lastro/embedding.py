@@ -26,15 +26,16 @@ class Embedded:
 
 
 def embed_texts(
-    database: Database, embedder: Embedder, texts: Sequence[str], *, role: Role
+    cache: Database, embedder: Embedder, texts: Sequence[str], *, role: Role
 ) -> Embedded:
     """Embed ``texts``; a provider's failure is a value, never an exception.
 
+    ``cache`` is the database that keeps the vectors for the next time.
     No transaction is open while the embedder works. A blank text has no vector.
     """
     identity = fingerprint(embedder)
     hashes = [_text_hash(embedder.prefixes[role] + text) for text in texts]
-    with database.transaction() as connection:
+    with cache.transaction() as connection:
         known = store.cached_embeddings(connection, list(set(hashes)), fingerprint=identity)
     missing = {
         key: text
@@ -51,7 +52,7 @@ def embed_texts(
             failure = failure_of(error)
             break
         fresh = dict(zip(batch, made, strict=True))
-        with database.transaction() as connection:
+        with cache.transaction() as connection:
             store.cache_embeddings(connection, fresh, fingerprint=identity)
         known.update(fresh)
     return Embedded([known.get(key) for key in hashes], failure)

@@ -51,13 +51,15 @@ class SearchRequest:
 class Engine:
     """What every search of a process works with.
 
-    ``languages`` are those that a question may be asked in, beside the project's own.
+    ``languages`` are those that a question may be asked in, beside the project's own; ``cache``
+    is the database whose embedding cache is used, ``database`` where none is named.
     """
 
     database: Database
     embedder: Embedder
     profiles: Mapping[str, Profile]
     languages: Sequence[str]
+    cache: Database | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +204,7 @@ def _embed_query(
     if not has_vectors:
         detail = "the index has no vectors yet; run `lastro index`"
         return None, [Degraded(part="vector", reason="vectors_missing", detail=detail)]
-    embedded = embed_texts(engine.database, engine.embedder, [query], role="query")
+    embedded = embed_texts(engine.cache or engine.database, engine.embedder, [query], role="query")
     return embedded.vectors[0], [embedded.failure] if embedded.failure else []
 
 

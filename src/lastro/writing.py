@@ -27,12 +27,14 @@ class Writer:
     """Stores documents with their vectors, and counts what it embedded.
 
     ``admin_url`` is the owner's address: the vector column comes with the first vector.
+    ``cache`` is the database whose embedding cache is used; ``database`` where none is named.
     """
 
     database: Database
     admin_url: str
     embedder: Embedder
     pipeline: Pipeline
+    cache: Database | None = None
     embedded: int = 0
     without_vector: int = 0
     reason: DegradedReason | None = None
@@ -115,7 +117,7 @@ class Writer:
             # One probe a run: a dead embedder is not asked again for every batch.
             self.without_vector += len(texts)
             return [None] * len(texts)
-        result = embed_texts(self.database, self.embedder, texts, role="document")
+        result = embed_texts(self.cache or self.database, self.embedder, texts, role="document")
         if result.failure is not None:
             self.reason = result.failure.reason
         made = sum(vector is not None for vector in result.vectors)

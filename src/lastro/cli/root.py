@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import typer
 
-from lastro.cli import configuration, database, inspecting, working
+from lastro.cli import configuration, database, evaluate, inspecting, working
 from lastro.cli.options import Format
 from lastro.cli.output import forget, prepare_streams, print_error
 from lastro.errors import EXIT_DONE, EXIT_FAILED, InvalidInput, LastroError, exit_code
@@ -33,6 +33,7 @@ app.command("config")(configuration.config)
 app.command("doctor")(inspecting.doctor)
 app.command("init")(database.init)
 app.add_typer(database.app, name="db")
+app.add_typer(evaluate.app, name="eval")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,366 @@
+"""The evaluation use case: a retrieval set in a scratch database, searched as users search.
+
+A ranking is judged before any threshold, which says whether to answer and not in what order.
+"""
+
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lastro import store
+from lastro.beir import Passage, Question, RetrievalSet, collapsed, load_set
+from lastro.db.pool import Database
+from lastro.db.scratch import scratch_database, settle
+from lastro.documents import FileIdentity, Pipeline, Prepared, prepare_passage
+from lastro.embedders import fingerprint
+from lastro.embedding import embed_texts
+from lastro.errors import InvalidInput, ProviderError
+from lastro.language import detect_language
+from lastro.search import Engine, Found, SearchRequest, find, find_profile, search
+from lastro.types import Degraded, ProfileRef
+from lastro.writing import Writer
+
+PROJECT = "evaluation"
+SOURCE = "set"
+# Passages stored at once, and the texts that the cache is asked for at once.
+BATCH_PASSAGES = 500
+# Documents of a ranking that are judged: what recall@100 reads.
+JUDGED_DEPTH = 100
+FUSED, VECTOR, LEXICAL = "fused", "vector", "lexical"
+
+Progress = Callable[[int, int], None]
+Ranking = Sequence[str]
+_LANGUAGE = re.compile(r"[a-z]{2}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationRequest:
+    """Which set to measure, and how.
+
+    ``language`` is that of every passage (None: found for each); ``qrels`` names other judgements;
+    ``collapse`` makes one document of ids that are equal before it; ``whole`` keeps passages
+    unsplit.
+    """
+
+    folder: Path
+    profile: str = "default"
+    language: str | None = None
+    qrels: Path | None = None
+    collapse: str | None = None
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quality:
+    """Means over every judged question, in [0, 1]; one without an answer counts as 0."""
+
+    ndcg_at_10: float
+    recall_at_100: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """Half of the questions, and 95 of 100, took at most so long."""
+
+    p50_ms: float
+    p95_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """Figures of the fused ranking and of each leg's own, and what they were measured with.
+
+    ``languages`` counts documents by their language.
+    """
+
+    fused: Quality
+    legs: Mapping[str, Quality]
+    latency: Latency
+    queries: int
+    profile: ProfileRef
+    embedder: str
+    documents: int
+    chunks: int
+    languages: Mapping[str, int]
+    whole: bool
+
+
+def evaluate(
+    engine: Engine,
+    request: EvaluationRequest,
+    *,
+    pipeline: Pipeline,
+    admin_url: str,
+    progress: Progress,
+) -> Evaluation:
+    """Measure the ranking on a retrieval set, in a scratch database beside ``engine``'s own.
+
+    Only the embedding cache of ``engine``'s database is read and written. Searches run as the
+    application's role, under row-level security.
+    Errors: NotFound and InvalidInput for the set, DatabaseUnavailable where the owner may not
+    create databases, ProviderError where the embedder fails.
+    """
+    profile = find_profile(engine.profiles, request.profile)
+    if request.language is not None and not _LANGUAGE.fullmatch(request.language):
+        raise InvalidInput(
+            f"{request.language!r} is no language", remedy="give an ISO 639-1 code, such as pt"
+        )
+    data = load_set(request.folder, qrels=request.qrels, collapse=request.collapse)
+    total = len(data.passages) + len(data.questions)
+    with scratch_database(admin_url) as url, Database(url) as database:
+        scratch = replace(
+            engine,
+            database=database,
+            cache=engine.database,
+            languages=tuple(dict.fromkeys(filter(None, (request.language, *engine.languages)))),
+        )
+        writer = Writer(
+            database=database,
+            admin_url=url,
+            embedder=engine.embedder,
+            pipeline=pipeline,
+            cache=engine.database,
+        )
+        loaded = _load(writer, data.passages, request, progress=lambda n: progress(n, total))
+        settle(url)
+        asked = _ask(
+            scratch,
+            data.questions,
+            profile=request.profile,
+            progress=lambda n: progress(len(data.passages) + n, total),
+        )
+    qualities = {
+        name: judge(_rankings(run, data, collapse=request.collapse), data.judgements)
+        for name, run in asked.runs.items()
+    }
+    return Evaluation(
+        fused=qualities.pop(FUSED),
+        legs=qualities,
+        latency=latency(asked.took_ms),
+        queries=len(data.questions),
+        profile=profile.ref,
+        embedder=fingerprint(engine.embedder),
+        documents=len(data.passages),
+        chunks=loaded.chunks,
+        languages=loaded.languages,
+        whole=request.whole,
+    )
+
+
+def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
+    """The contract's JSON: measures by their usual names, then what they were measured with."""
+    profile = evaluation.profile
+    return {
+        **_quality_json(evaluation.fused),
+        "queries": evaluation.queries,
+        "legs": {name: _quality_json(quality) for name, quality in evaluation.legs.items()},
+        "latency_ms": {
+            "p50": round(evaluation.latency.p50_ms, 2),
+            "p95": round(evaluation.latency.p95_ms, 2),
+        },
+        "profile": {
+            "name": profile.name,
+            "version": profile.version,
+            "calibrated": profile.calibrated,
+        },
+        "embedder": evaluation.embedder,
+        "documents": evaluation.documents,
+        "chunks": evaluation.chunks,
+        "languages": dict(evaluation.languages),
+        "whole": evaluation.whole,
+    }
+
+
+def _quality_json(quality: Quality) -> dict[str, float]:
+    return {
+        "ndcg@10": round(quality.ndcg_at_10, 6),
+        "recall@100": round(quality.recall_at_100, 6),
+    }
+
+
+# --- loading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loaded:
+    chunks: int
+    languages: Mapping[str, int]
+
+
+def _load(
+    writer: Writer,
+    passages: Sequence[Passage],
+    request: EvaluationRequest,
+    *,
+    progress: Callable[[int], None],
+) -> _Loaded:
+    """Store every passage that says something, and count words once at the end."""
+    with writer.database.transaction() as connection:
+        project_id = store.ensure_project(connection, PROJECT).id
+    languages: Counter[str] = Counter()
+    chunks = 0
+    for start in range(0, len(passages), BATCH_PASSAGES):
+        progress(start)
+        batch = [
+            _prepare(passage, writer.pipeline, request, project_id=project_id)
+            for passage in passages[start : start + BATCH_PASSAGES]
+            if (passage.title + passage.text).strip()
+        ]
+        writer.write(batch, project_id=project_id, stale=())
+        if writer.reason is not None:
+            raise ProviderError(
+                f"the embedder {writer.embedder.id} failed ({writer.reason}), and figures without "
+                "its vectors would mislead",
+                reason=writer.reason,
+                remedy="see `lastro doctor`",
+            )
+        languages.update(item.document.language for item in batch)
+        chunks += sum(len(item.chunks) for item in batch)
+    progress(len(passages))
+    with writer.database.transaction(projects=[project_id]) as connection:
+        store.refresh_statistics(connection, project_id)
+    return _Loaded(chunks=chunks, languages=dict(languages.most_common()))
+
+
+def _prepare(
+    passage: Passage, pipeline: Pipeline, request: EvaluationRequest, *, project_id: int
+) -> Prepared:
+    text = f"{passage.title}\n{passage.text}"
+    return prepare_passage(
+        passage.text,
+        FileIdentity(
+            project_id=project_id,
+            source=SOURCE,
+            path=passage.id,
+            scope="docs",
+            revision=None,
+            content_hash="",
+        ),
+        pipeline,
+        title=passage.title,
+        language=request.language or detect_language(text, languages=pipeline.languages),
+        whole=request.whole,
+    )
+
+
+# --- asking
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """Passage ids by run and question, best first and as often as chunks were found."""
+
+    runs: Mapping[str, Mapping[str, Sequence[str]]]
+    took_ms: Sequence[float]
+
+
+def _ask(
+    engine: Engine,
+    questions: Sequence[Question],
+    *,
+    profile: str,
+    progress: Callable[[int], None],
+) -> _Asked:
+    """Ask every question twice: for its candidates, which warms everything, then on the clock."""
+    _warm_cache(engine, questions)
+    runs: dict[str, dict[str, Sequence[str]]] = {FUSED: {}, VECTOR: {}, LEXICAL: {}}
+    for number, question in enumerate(questions):
+        progress(number)
+        found = find(engine, SearchRequest(query=question.text, profile=profile), project=PROJECT)
+        for name, places in _places(found).items():
+            runs[name][question.id] = places
+    took_ms = [_time_ms(engine, question, profile=profile) for question in questions]
+    progress(len(questions))
+    return _Asked(runs=runs, took_ms=took_ms)
+
+
+def _places(found: Found) -> dict[str, Sequence[str]]:
+    return {
+        FUSED: [ranked.candidate.place for ranked in found.ranked],
+        VECTOR: [row.place for row in found.vector.rows],
+        LEXICAL: [row.place for row in found.lexical.rows],
+    }
+
+
+def _warm_cache(engine: Engine, questions: Sequence[Question]) -> None:
+    """Embed every question beforehand, so that the clock measures searches."""
+    texts = [question.text for question in questions]
+    made = embed_texts(engine.cache or engine.database, engine.embedder, texts, role="query")
+    if made.failure is not None:
+        raise _failed(made.failure)
+
+
+def _failed(failure: Degraded) -> ProviderError:
+    return ProviderError(
+        f"{failure.detail}; figures without vectors would mislead",
+        reason=failure.reason,
+        remedy="see `lastro doctor`",
+    )
+
+
+def _time_ms(engine: Engine, question: Question, *, profile: str) -> float:
+    started = time.perf_counter()
+    search(engine, SearchRequest(query=question.text, profile=profile), project=PROJECT)
+    return (time.perf_counter() - started) * 1000
+
+
+# --- judging
+
+
+def _rankings(
+    run: Mapping[str, Sequence[str]], data: RetrievalSet, *, collapse: str | None
+) -> dict[str, Ranking]:
+    return {
+        question: distinct(ids, excluded=data.excluded.get(question, frozenset()), mark=collapse)
+        for question, ids in run.items()
+    }
+
+
+def distinct(ids: Iterable[str], *, excluded: frozenset[str], mark: str | None) -> Ranking:
+    """Documents in the order of their best chunk, without those excluded, at most 100. Pure."""
+    kept = (collapsed(id_, mark) for id_ in ids if id_ not in excluded)
+    return tuple(dict.fromkeys(kept))[:JUDGED_DEPTH]
+
+
+def judge(rankings: Mapping[str, Ranking], judgements: Mapping[str, Mapping[str, int]]) -> Quality:
+    """nDCG@10 and recall@100 by ``ir-measures``, with the grade as gain. Pure.
+
+    Every judged question counts, one without a ranking as 0. Source: Järvelin and Kekäläinen,
+    TOIS 2002.
+    """
+    # It takes a quarter of a second to load, which no other command should wait for.
+    import ir_measures
+    from ir_measures import R, nDCG
+
+    measures: Any = ir_measures
+    ndcg, recall = nDCG @ 10, R @ 100
+    means = measures.calc_aggregate(
+        [ndcg, recall],
+        [
+            measures.Qrel(question, document, grade)
+            for question, grades in judgements.items()
+            for document, grade in grades.items()
+        ],
+        [
+            # Its order of equal scores is not ours: the rank is the score.
+            measures.ScoredDoc(question, document, -float(rank))
+            for question, ranking in rankings.items()
+            for rank, document in enumerate(ranking, start=1)
+        ],
+    )
+    return Quality(ndcg_at_10=float(means[ndcg]), recall_at_100=float(means[recall]))
+
+
+def latency(took_ms: Sequence[float]) -> Latency:
+    """p50 and p95 by nearest rank: values that were measured. Pure."""
+    ordered = sorted(took_ms)
+    return Latency(p50_ms=_percentile(ordered, 50), p95_ms=_percentile(ordered, 95))
+
+
+def _percentile(ordered: Sequence[float], percent: int) -> float:
+    return ordered[math.ceil(percent / 100 * len(ordered)) - 1]
