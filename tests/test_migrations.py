@@ -13,11 +13,9 @@ from pathlib import Path
 import psycopg
 import pytest
 from databases import address, create_database, database_of, drop_database
-from postgres import SPEEDY
 from psycopg.sql import SQL, Identifier, Literal
 
 from lastro.db.binaries import find_binaries
-from lastro.db.embedded import EmbeddedPostgres
 from lastro.db.migrate import ADMINISTRATOR_RUNS, lock_schema, migrate, require_current
 from lastro.db.pool import Database, connect
 from lastro.errors import DatabaseUnavailable, SchemaOutOfDate
@@ -285,19 +283,6 @@ def test_waiting_outlasts_the_database_s_own_timeouts_and_isolation(
 
 
 # --- a role with fewer rights, on a server that never saw Lastro
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[str]:
-    """Address of a server of its own, whose roles a test may make and drop."""
-    folder = Path(tempfile.mkdtemp(prefix="lastro-cluster-"))
-    folder.chmod(0o711)
-    server = EmbeddedPostgres(folder / "home", settings=SPEEDY)
-    try:
-        yield server.start()
-    finally:
-        server.stop()
-        shutil.rmtree(folder)
 
 
 # Both need quotes, as the statements in a remedy must have them.
