@@ -219,10 +219,21 @@ def test_skipped_files_are_reported_and_the_others_go_in(bench, tmp_path) -> Non
         tmp_path, {"docs/latin.md": b"# Caf\xe9\n\ntext\n", "docs/image.md": bytes(range(256)) * 9}
     )
     report = bench.index(tmp_path)
+    assert counts(report) == {"added": 2}
     assert {note.path for note in report.documents.skipped} == {"docs/latin.md", "docs/image.md"}
     assert [note.path for note in report.documents.warnings] == ["docs/nul.md"]
     assert {row[1] for row in bench.rows()} == {"docs/good.md", "docs/nul.md"}
     assert any("before after" in row[3] for row in bench.rows())
+
+
+def test_a_file_that_loses_its_text_is_removed_and_skipped(bench, tmp_path) -> None:
+    commit(tmp_path, {"docs/a.md": GUIDE, "docs/b.md": GUIDE})
+    bench.index(tmp_path)
+    commit(tmp_path, {"docs/a.md": bytes(range(256)) * 9})
+    report = bench.index(tmp_path)
+    assert counts(report) == {"removed": 1, "unchanged": 1}
+    assert [note.path for note in report.documents.skipped] == ["docs/a.md"]
+    assert {row[1] for row in bench.rows()} == {"docs/b.md"}
 
 
 def test_source_code_is_never_indexed(bench, tmp_path) -> None:

@@ -38,7 +38,7 @@ def fill(connection: psycopg.Connection, project_id: int) -> None:
         "INSERT INTO lastro.sources (project_id, name, root) VALUES (%s, 'r', '/r')", [project_id]
     )
     connection.execute("INSERT INTO lastro.lexeme_stats VALUES (%s, 'word', 1)", [project_id])
-    connection.execute("INSERT INTO lastro.corpus_stats VALUES (%s, 'en', 1, 1.0)", [project_id])
+    connection.execute("INSERT INTO lastro.corpus_stats VALUES (%s, 'en', 1, 1.0, 1.0)", [project_id])
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_every_table_with_a_project_has_a_policy(walled_url: str) -> None:
     [
         "INSERT INTO lastro.sources (project_id, name, root) VALUES (2, 'new', '/new')",
         "INSERT INTO lastro.lexeme_stats VALUES (2, 'new', 1)",
-        "INSERT INTO lastro.corpus_stats VALUES (2, 'pt', 1, 1.0)",
+        "INSERT INTO lastro.corpus_stats VALUES (2, 'pt', 1, 1.0, 1.0)",
         "UPDATE lastro.sources SET project_id = 2",
         "UPDATE lastro.lexeme_stats SET project_id = 2, lexeme = 'new'",
         "UPDATE lastro.corpus_stats SET project_id = 2, language = 'pt'",

@@ -1,17 +1,18 @@
 """Rows to hits: the exact place of each, and the words in it that matched. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import regex
 
-from lastro.lexical import QueryWord, fold
+from lastro.lexical import fold
 from lastro.ranking import Candidate
 from lastro.store import HitRow
 from lastro.types import Adr, EntityOrigin, FileOrigin, Hit, Origin, SessionOrigin
 
-# Words of a text, for highlights: letters, marks and digits; CJK is matched as substrings.
+# Words of a text, for highlights; scripts without spaces are matched as substrings.
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
+_UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]")
 # Two words that share this much of their beginning are shown as the same word: a rule of thumb
 # for display alone, which decides no ranking.
 _SHARED_STEM = 5
@@ -22,7 +23,7 @@ def to_hit(
     candidate: Candidate,
     *,
     score: float,
-    words: Sequence[QueryWord],
+    marks: Collection[str],
     explain: Mapping[str, Any] | None,
 ) -> Hit:
     """A hit with its citation."""
@@ -34,7 +35,7 @@ def to_hit(
         lexical_score=candidate.lexical_score,
         scope=row.scope,
         origin=to_origin(row),
-        highlights=highlights(row.content, words),
+        highlights=highlights(row.content, marks),
         explain=explain,
     )
 
@@ -73,26 +74,24 @@ def _adr(row: HitRow) -> Adr | None:
     )
 
 
-def highlights(content: str, words: Sequence[QueryWord]) -> tuple[tuple[int, int], ...]:
-    """Half-open character ranges of ``content`` that show a query word, in order."""
-    forms = {fold(form) for word in words if word.kind != "cjk" for form in word.forms}
-    pieces = [form for word in words if word.kind == "cjk" for form in word.forms if len(form) > 1]
+def highlights(content: str, marks: Collection[str]) -> tuple[tuple[int, int], ...]:
+    """Half-open character ranges of ``content`` that show one of ``marks``, in order."""
+    folded = {fold(mark) for mark in marks}
     ranges = [
         (match.start(), match.end())
         for match in _WORD.finditer(content)
-        if _shows(fold(match.group()), forms)
+        if _shows(fold(match.group()), folded)
     ]
-    for piece in pieces:
-        ranges += [(m.start(), m.end()) for m in regex.finditer(regex.escape(piece), content)]
+    for mark in marks:
+        if _UNSPACED.search(mark):
+            ranges += [(m.start(), m.end()) for m in regex.finditer(regex.escape(mark), content)]
     return _merged(ranges)
 
 
-def _shows(word: str, forms: set[str]) -> bool:
-    if word in forms:
-        return True
-    return len(word) > _SHARED_STEM and any(
-        len(form) > _SHARED_STEM and form[: len(form) - 2] == word[: len(form) - 2]
-        for form in forms
+def _shows(word: str, marks: Collection[str]) -> bool:
+    return word in marks or any(
+        len(mark) > _SHARED_STEM and len(word) > _SHARED_STEM and word[: len(mark) - 2] == mark[:-2]
+        for mark in marks
     )
 
 

@@ -70,10 +70,11 @@ def compile_filter(hard: HardFilter) -> Predicate:
                 f"path prefix {hard.path_prefix!r} matches no path",
                 remedy="give a path such as docs/",
             )
-        # ~>=~ and ~<~ compare bytes, whatever the collation, and use chunks_path_idx.
+        # ~>=~ compares bytes, whatever the collation, and uses chunks_path_idx.
         conditions.append(
             SQL(
-                "source_path ~>=~ %(path_from)s::text AND starts_with(source_path, %(path_from)s::text)"
+                "source_path ~>=~ %(path_from)s::text"
+                " AND starts_with(source_path, %(path_from)s::text)"
             )
         )
         parameters["path_from"] = prefix

@@ -1,7 +1,8 @@
 """The index use case: list, compare, then read and prepare what changed, and swap it in."""
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
@@ -10,7 +11,7 @@ from uuid import UUID
 
 from lastro import store
 from lastro.db.pool import Database
-from lastro.documents import FileIdentity, Pipeline, Prepared, prepare_file
+from lastro.documents import FileIdentity, Prepared, prepare_file
 from lastro.projects import project_of_folder, project_to_index
 from lastro.sources.files import FilePatterns, Listing, Reader, SourceFile, Unreadable
 from lastro.sources.git import list_ref, open_ref
@@ -43,15 +44,20 @@ class IndexRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What differs between a listing and the index; a rename is one new and one stale document."""
+    """What differs between a listing and the index.
+
+    ``replaced`` are the stored documents of new files, by path; ``gone`` those without a file.
+    """
 
     new: tuple[SourceFile, ...]
-    stale: tuple[StoredDocument, ...]
-    added: int
-    changed: int
-    renamed: int
-    removed: int
+    replaced: Mapping[str, StoredDocument]
+    gone: tuple[StoredDocument, ...]
     unchanged: int
+
+    @property
+    def stale(self) -> dict[str, UUID]:
+        """Documents to be deleted, by path."""
+        return {d.place: d.id for d in (*self.gone, *self.replaced.values())}
 
 
 def plan_changes(
@@ -63,32 +69,39 @@ def plan_changes(
 ) -> Plan:
     """Compare by path, blob id, scope and pipeline fingerprint. Pure.
 
-    A file that left one path and came to another unchanged is a rename. What lies where the
-    listing could not look is kept.
+    What lies where the listing could not look is kept.
     """
     before = {document.place: document for document in stored}
-    now = {file.path: file for file in listing.files}
+    now = {file.path for file in listing.files}
     new = tuple(
         file
         for file in listing.files
         if rebuild or not _is_unchanged(file, before.get(file.path), fingerprint=fingerprint)
     )
-    gone = tuple(
-        document
-        for document in stored
-        if document.place not in now and not listing.is_unread(document.place)
-    )
-    arrived = [file for file in new if file.path not in before]
-    renamed = _renames([d.content_hash for d in gone], [file.blob_id for file in arrived])
-    stale = gone + tuple(before[file.path] for file in new if file.path in before)
     return Plan(
         new=new,
-        stale=stale,
-        added=len(arrived) - renamed,
-        changed=len(new) - len(arrived),
-        renamed=renamed,
-        removed=len(gone) - renamed,
+        replaced={file.path: before[file.path] for file in new if file.path in before},
+        gone=tuple(d for d in stored if d.place not in now and not listing.is_unread(d.place)),
         unchanged=len(now) - len(new),
+    )
+
+
+def count_changes(plan: Plan, taken: Sequence[SourceFile]) -> DocumentCounts:
+    """Count what came of a plan, when ``taken`` are the new files that had a text. Pure.
+
+    A file that left one path and came to another unchanged is one rename; a file whose text can
+    no longer be read is removed.
+    """
+    arrived = [file for file in taken if file.path not in plan.replaced]
+    changed = len(taken) - len(arrived)
+    moved = Counter(d.content_hash for d in plan.gone) & Counter(f.blob_id for f in arrived)
+    renamed = moved.total()
+    return DocumentCounts(
+        added=len(arrived) - renamed,
+        changed=changed,
+        renamed=renamed,
+        removed=len(plan.gone) - renamed + len(plan.replaced) - changed,
+        unchanged=plan.unchanged,
     )
 
 
@@ -99,16 +112,6 @@ def _is_unchanged(file: SourceFile, document: StoredDocument | None, *, fingerpr
         and document.fingerprint == fingerprint
         and document.scope == file.scope
     )
-
-
-def _renames(gone: Sequence[str], arrived: Sequence[str]) -> int:
-    left = list(gone)
-    found = 0
-    for blob_id in arrived:
-        if blob_id in left:
-            left.remove(blob_id)
-            found += 1
-    return found
 
 
 def index(
@@ -144,25 +147,16 @@ def index(
             listing, stored, fingerprint=writer.pipeline.fingerprint, rebuild=request.rebuild
         )
         target = _Target(project=project, source=source, listing=listing)
-        skipped, warnings = _write_files(writer, target, plan, progress=progress)
-        _finish(database, request, target, plan, skipped=skipped)
+        documents = _write_files(writer, target, plan, progress=progress)
+        _finish(database, request, target, changed=bool(plan.new or plan.gone), found=documents)
         writer.repair(project.id)
-        counts = DocumentCounts(
-            added=plan.added,
-            changed=plan.changed,
-            renamed=plan.renamed,
-            removed=plan.removed,
-            unchanged=plan.unchanged,
-            skipped=tuple(skipped),
-            warnings=tuple(warnings),
-        )
         return _report(
             database,
             writer,
             project=project,
             started=started,
             revision=listing.revision,
-            documents=counts,
+            documents=documents,
         )
 
 
@@ -243,19 +237,26 @@ def source_name(root: str, ref: str | None, known: Sequence[store.Source]) -> st
 
 def _write_files(
     writer: Writer, target: _Target, plan: Plan, *, progress: Progress
-) -> tuple[list[FileNote], list[FileNote]]:
-    """Read, prepare and store what is new, in batches; returns skipped files and warnings."""
+) -> DocumentCounts:
+    """Read, prepare and store what is new, in batches, and delete what is stale."""
     skipped = list(target.listing.skipped)
     warnings: list[FileNote] = []
-    stale = {document.place: document.id for document in plan.stale}
+    taken: list[SourceFile] = []
+    stale = plan.stale
     batch: list[Prepared] = []
     with _open(target.listing) as read:
         for done, file in enumerate(plan.new):
             progress(done, len(plan.new))
-            prepared = _read(read, file, target, writer.pipeline, skipped=skipped)
-            if prepared is None:
+            content = read(file)
+            if isinstance(content.text, Unreadable):
+                skipped.append(FileNote(path=file.path, reason=content.text.reason))
                 continue
-            warnings += [FileNote(path=file.path, reason=text) for text in prepared.warnings]
+            prepared = prepare_file(
+                content.text.text, _identity(content.file, target), writer.pipeline
+            )
+            told = (*content.text.warnings, *prepared.warnings)
+            warnings += [FileNote(path=file.path, reason=reason) for reason in told]
+            taken.append(content.file)
             batch.append(prepared)
             if sum(len(item.chunks) for item in batch) >= BATCH_CHUNKS:
                 _swap(writer, batch, stale, project_id=target.project.id)
@@ -263,35 +264,23 @@ def _write_files(
     # Left over: files that are gone, and those that no longer have a text.
     writer.write([], project_id=target.project.id, stale=stale.values())
     progress(len(plan.new), len(plan.new))
-    return skipped, warnings
+    counts = count_changes(plan, taken)
+    return replace(counts, skipped=tuple(skipped), warnings=tuple(warnings))
 
 
 def _open(listing: Listing) -> AbstractContextManager[Reader]:
     return open_worktree(listing) if listing.revision is None else open_ref(listing)
 
 
-def _read(
-    read: Reader,
-    file: SourceFile,
-    target: _Target,
-    pipeline: Pipeline,
-    *,
-    skipped: list[FileNote],
-) -> Prepared | None:
-    content = read(file)
-    if isinstance(content.text, Unreadable):
-        skipped.append(FileNote(path=file.path, reason=content.text.reason))
-        return None
-    identity = FileIdentity(
+def _identity(file: SourceFile, target: _Target) -> FileIdentity:
+    return FileIdentity(
         project_id=target.project.id,
         source=target.source,
         path=file.path,
         scope=file.scope,
         revision=target.listing.revision,
-        content_hash=content.file.blob_id,
+        content_hash=file.blob_id,
     )
-    prepared = prepare_file(content.text.text, identity, pipeline)
-    return replace(prepared, warnings=(*content.text.warnings, *prepared.warnings))
 
 
 def _swap(
@@ -308,9 +297,9 @@ def _finish(
     database: Database,
     request: IndexRequest,
     target: _Target,
-    plan: Plan,
     *,
-    skipped: Sequence[FileNote],
+    changed: bool,
+    found: DocumentCounts,
 ) -> None:
     """Move the revision, and count again what the lexical score needs."""
     project_id, listing = target.project.id, target.listing
@@ -318,7 +307,7 @@ def _finish(
         store.move_revision(
             connection, project_id=project_id, source=target.source, revision=listing.revision
         )
-        if plan.new or plan.stale:
+        if changed:
             store.refresh_statistics(connection, project_id)
         store.save_source(
             connection,
@@ -327,7 +316,7 @@ def _finish(
             root=str(listing.root),
             ref=_named_ref(request),
             revision=listing.revision,
-            skipped=skipped,
+            skipped=found.skipped,
             finished=True,
         )
 

@@ -20,8 +20,8 @@ from lastro.lexical_sql import (
     ts_rank_of_content,
 )
 from lastro.ranking import LEXICAL_DEPTH, VECTOR_DEPTH, Candidate, Profile
-from lastro.store import AppConnection, LanguageStatistics, LegRow
-from lastro.types import Degraded
+from lastro.store import AppConnection, LegRow
+from lastro.types import Degraded, LanguageStatistics
 
 # Rows that the filter keeps, up to which the vector leg reads them all. Exact search over 1,000
 # of 100,000 rows took 3.7 ms where the index took 22 ms and lost a quarter; at 10,000 the index
@@ -50,11 +50,12 @@ class VectorLeg:
 class LexicalLeg:
     """Rows that hold the query's rarest words, best first.
 
-    ``scoring`` judges any other row alike; None when the query has no word to look up.
+    ``scoring`` judges any other row alike; None when the query has no word to look up. ``marks``
+    are the spellings to highlight.
     """
 
     rows: Sequence[LegRow] = ()
-    words: Sequence[QueryWord] = ()
+    marks: Sequence[str] = ()
     scoring: LexicalScore | None = None
     degraded: Sequence[Degraded] = ()
     explain: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -99,20 +100,27 @@ def run_lexical_leg(
         connection, words, project_id=project_id, languages=spoken, statistics=statistics
     )
     if not terms:
-        return LexicalLeg(words=words, degraded=[_NO_TERMS], explain={"terms": []})
-    mean_lengths = {row.language: row.mean_length for row in statistics}
-    scoring = coverage(terms, mean_lengths=mean_lengths)
+        return LexicalLeg(degraded=[_NO_TERMS], explain={"terms": []})
+    scoring = coverage(terms, statistics=statistics)
+    present = [row.language for row in statistics]
     rows, degraded, gate = _rarest_first(
-        connection, predicate, terms, scoring=scoring, languages=list(mean_lengths)
+        connection, predicate, terms, scoring=scoring, languages=present
     )
     shown = [{"text": t.text, "df": t.df, "idf": t.idf} for t in terms]
     return LexicalLeg(
         rows=rows,
-        words=words,
+        marks=_marks(words, terms),
         scoring=scoring,
         degraded=degraded,
         explain={"terms": shown, "candidates": gate, "found": len(rows)},
     )
+
+
+def _marks(words: Sequence[QueryWord], terms: Sequence[Term]) -> list[str]:
+    """Spellings of the words that counted: no stop words."""
+    counted = {term.text for term in terms}
+    spellings = [form for word in words if word.text in counted for form in word.forms]
+    return list(dict.fromkeys([*counted, *spellings]))
 
 
 _NO_TERMS = Degraded(
@@ -225,12 +233,12 @@ def _all_words(
     for row in (ParsedForm(*r) for r in parsed):
         lexemes.setdefault(row.language, []).append(row.lexeme)
     if not lexemes:
-        return LexicalLeg(words=words, degraded=[_NO_TERMS], explain={"terms": []})
+        return LexicalLeg(degraded=[_NO_TERMS], explain={"terms": []})
     scoring = ts_rank_of_content(lexemes)
     rows = _leg(connection, predicate, gate=scoring.match, scoring=scoring)
     return LexicalLeg(
         rows=rows,
-        words=words,
+        marks=[form for word in words for form in word.forms],
         scoring=scoring,
         degraded=_sampled(rows),
         explain={"lexemes": lexemes, "found": len(rows)},

@@ -5,15 +5,30 @@ A row is judged by the terms of its own language, so each expression has one bra
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from psycopg.sql import SQL, Composable, Literal
 
 from lastro.lexical import Term, tsquery
+from lastro.types import LanguageStatistics
 
-# Weights of tsvector labels D, C, B, A: text 0.6, title and headings 1.
-TEXT_RANK_WEIGHTS = "{0.6,0.6,0.6,1.0}"
-# Length factor of the coverage score: a row of mean length divides by 1, an empty one by 0.25.
-LENGTH_FLOOR = 0.25
+# Weights of tsvector labels D, C, B, A: text 0.9, title and headings 1.
+TEXT_WEIGHT = 0.9
+RANK_WEIGHTS = "{0.9,0.9,0.9,1.0}"
+# A single term's ts_rank is the partial sum of 1/j² over 1.645, so its count can be had back:
+# tf = 0.652·y / (1.0067 − y), exact at 1 and 5 and within 6% from 1 to 8. BM25's tf/(tf + k1) with
+# k1 = 1 is then 1 / (1 + 1.534·(1/y − 1/1.0067)).
+COUNT_SCALE = 1.534
+COUNT_OFFSET = 0.99334
+# Length counts twice. Verbosity, by tokens, inside the saturation: BM25's b.
+VERBOSITY = 0.3
+# Scope, by distinct lexemes, outside: (n / mean n)^0.2, at least 0.3.
+# Source of the two lengths: Robertson & Walker, SIGIR 1994; Na, TOIS 2015.
+SCOPE_EXPONENT = 0.2
+SCOPE_FLOOR = 0.3
+# Neighbours in the query that stand near each other in the row.
+# Source: sequential dependence, Metzler & Croft, SIGIR 2005; the kernel is ts_rank's own.
+NEARNESS = 0.2
 # ts_rank's normalisation of the profile adr-0080: rank / (rank + 1).
 ADR_0080_NORMALISATION = 32
 
@@ -41,25 +56,82 @@ def match_pairs(first: Term, others: Sequence[Term], *, languages: Iterable[str]
     return _matches(queries)
 
 
-def coverage(terms: Sequence[Term], *, mean_lengths: Mapping[str, float]) -> LexicalScore:
-    """Share of the query's idf that a row covers, over its length factor, in [0, 1].
+def coverage(terms: Sequence[Term], *, statistics: Sequence[LanguageStatistics]) -> LexicalScore:
+    """Share of the query's idf that a row covers, over its scope, in [0, 1].
 
-    ``Σ idf(t)·ts_rank(w, v, t) / Σ idf(t) / (0.25 + 0.75·ln(1+n)/ln(1+mean n))``, clipped to 1;
-    a term counts once, by its best form. ``mean_lengths`` is by language, in tokens.
+    ``(Σ idf(t)·sat(t) + 0.2·Σ min(idf(t), idf(t+1))·near(t, t+1)) / Σ idf(t)``, divided by
+    ``max(0.3, (n / mean n)^0.2)`` and clipped to 1; ``sat`` is BM25's saturation of the term's
+    count, which ``ts_rank`` holds. A term counts once, by its best form.
+    Source: docs/adr/0004, measured in docs/explanation/how-ranking-is-measured.md.
     """
     total = sum(term.idf for term in terms) or 1.0
     branches = [
-        SQL("WHEN {language} THEN ({sum}) / {length}").format(
-            language=Literal(language),
+        SQL("WHEN {language} THEN ({sum}) / {scope}").format(
+            language=Literal(row.language),
             sum=SQL(" + ").join(parts),
-            length=_length_factor(mean_length),
+            scope=_scope(row.mean_lexemes),
         )
-        for language, mean_length in mean_lengths.items()
-        if (parts := [_term_score(t, language, total) for t in terms if t.forms.get(language)])
+        for row in statistics
+        if (parts := _parts(terms, row, total=total))
     ]
     score = SQL("least(1.0, CASE language {} END)").format(SQL(" ").join(branches))
     return LexicalScore(
-        match=match_any(terms, languages=mean_lengths), score=score if branches else _NO_SCORE
+        match=match_any(terms, languages=[row.language for row in statistics]),
+        score=score if branches else _NO_SCORE,
+    )
+
+
+def _parts(terms: Sequence[Term], row: LanguageStatistics, *, total: float) -> list[Composable]:
+    language = row.language
+    parts = [
+        _saturated(term.forms[language], share=term.idf / total, mean_length=row.mean_length)
+        for term in terms
+        if term.forms.get(language)
+    ]
+    parts += [
+        _near(one.forms[language][0], two.forms[language][0], share=min(one.idf, two.idf) / total)
+        for one, two in pairwise(terms)
+        if one.forms.get(language) and two.forms.get(language)
+    ]
+    return parts
+
+
+def _saturated(lexemes: Sequence[str], *, share: float, mean_length: float) -> Composable:
+    ranks = [
+        SQL("ts_rank({weights}::real[], search_vector, {form}::tsquery)").format(
+            weights=Literal(RANK_WEIGHTS), form=Literal(tsquery([lexeme]))
+        )
+        for lexeme in lexemes
+    ]
+    best = ranks[0] if len(ranks) == 1 else SQL("greatest({})").format(SQL(", ").join(ranks))
+    # Where no form matches the rank is 0, and the share falls to nothing (10⁻⁹) without a branch.
+    return SQL(
+        "{share}::float8 / (1 + {scale}::float8 * ({base}::float8 + {slope}::float8 * token_count)"
+        " * (1 / least(greatest({best}::float8 / {weight}::float8, 1e-9), 1) - {offset}::float8))"
+    ).format(
+        share=Literal(share),
+        scale=Literal(COUNT_SCALE),
+        base=Literal(1 - VERBOSITY),
+        slope=Literal(VERBOSITY / max(mean_length, 1.0)),
+        best=best,
+        weight=Literal(TEXT_WEIGHT),
+        offset=Literal(COUNT_OFFSET),
+    )
+
+
+def _near(one: str, two: str, *, share: float) -> Composable:
+    return SQL(
+        "{share}::float8 * ts_rank('{{1,1,1,1}}'::real[], search_vector, {pair}::tsquery)"
+    ).format(share=Literal(NEARNESS * share), pair=Literal(f"{tsquery([one])} & {tsquery([two])}"))
+
+
+def _scope(mean_lexemes: float) -> Composable:
+    return SQL(
+        "greatest({floor}::float8, (length(search_vector) / {mean}::float8) ^ {exponent}::float8)"
+    ).format(
+        floor=Literal(SCOPE_FLOOR),
+        mean=Literal(max(mean_lexemes, 1.0)),
+        exponent=Literal(SCOPE_EXPONENT),
     )
 
 
@@ -104,27 +176,6 @@ def _matches(queries: Mapping[str, str]) -> Composable:
         if query
     ]
     return SQL("({})").format(SQL(" OR ").join(branches)) if branches else _NEVER
-
-
-def _term_score(term: Term, language: str, total: float) -> Composable:
-    ranks = [
-        SQL("ts_rank({weights}::real[], search_vector, {form}::tsquery)").format(
-            weights=Literal(TEXT_RANK_WEIGHTS), form=Literal(tsquery([lexeme]))
-        )
-        for lexeme in term.forms[language]
-    ]
-    best = ranks[0] if len(ranks) == 1 else SQL("greatest({})").format(SQL(", ").join(ranks))
-    return SQL("{share}::float8 * {best}").format(share=Literal(term.idf / total), best=best)
-
-
-def _length_factor(mean_length: float) -> Composable:
-    return SQL(
-        "({floor}::float8 + {rest}::float8 * ln(1 + token_count) / ln(1 + {mean}::float8))"
-    ).format(
-        floor=Literal(LENGTH_FLOOR),
-        rest=Literal(1 - LENGTH_FLOOR),
-        mean=Literal(max(mean_length, 1.0)),
-    )
 
 
 def _lexemes(terms: Sequence[Term], language: str) -> list[str]:

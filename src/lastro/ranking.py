@@ -60,10 +60,10 @@ DEFAULT = Profile(
     name="default",
     version=1,
     calibrated=False,
-    provenance="weights: flat optimum on five public sets (docs/explanation/measured.md); "
-    "thresholds: uncalibrated",
-    vector_weight=0.4,
-    lexical_weight=0.6,
+    provenance="weights: flat optimum (0.25 to 0.35) on five public sets, "
+    "docs/explanation/how-ranking-is-measured.md; thresholds: uncalibrated",
+    vector_weight=0.3,
+    lexical_weight=0.7,
     lexical="coverage",
     match="any",
     threshold=Thresholds(both=0.2, vector_only=0.25, lexical_only=0.3),

@@ -21,7 +21,7 @@ from lastro.errors import NotFound
 from lastro.filters import Predicate
 from lastro.lexical_sql import LexicalScore
 from lastro.sql import load_queries
-from lastro.types import Adr, FileNote, Scope
+from lastro.types import Adr, FileNote, LanguageStatistics, Scope
 
 AppConnection = Connection[TupleRow]
 
@@ -157,15 +157,6 @@ class HitRow:
     adr_status: str | None
     adr_date: str | None
     adr_superseded_by: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LanguageStatistics:
-    """Published rows of one language and their mean length, at the last refresh."""
-
-    language: str
-    chunk_count: int
-    mean_length: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -361,10 +352,10 @@ def copy_chunks(
     columns = SQL(", ").join(map(Identifier, ["project_id", *names]))
     queries = load_queries("documents")
     connection.execute(queries["stage_chunks"].format(columns=columns))
-    with connection.cursor() as cursor:
-        with cursor.copy(queries["copy_chunks"].format(columns=columns)) as copy:
-            for row in rows:
-                copy.write_row([project_id, *(_column(row, name) for name in names)])
+    copying = queries["copy_chunks"].format(columns=columns)
+    with connection.cursor() as cursor, cursor.copy(copying) as copy:
+        for row in rows:
+            copy.write_row([project_id, *(_column(row, name) for name in names)])
     connection.execute(queries["insert_chunks"].format(columns=columns))
     connection.execute(queries["drop_staged_chunks"])
 

@@ -84,6 +84,19 @@ class Hit:
     explain: Mapping[str, Any] | None = field(default=None, metadata=OPTIONAL)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageStatistics:
+    """Published rows of one language and their mean lengths, at the last refresh.
+
+    ``mean_length`` counts tokens, ``mean_lexemes`` different lexemes.
+    """
+
+    language: str
+    chunk_count: int
+    mean_length: float
+    mean_lexemes: float
+
+
 DegradedReason = Literal[
     "embedder_unreachable",
     "embedder_timeout",

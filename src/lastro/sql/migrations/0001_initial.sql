@@ -236,6 +236,7 @@ CREATE TABLE lastro.corpus_stats (
     language text NOT NULL,
     chunk_count integer NOT NULL,
     mean_length double precision NOT NULL,
+    mean_lexemes double precision NOT NULL,
     refreshed_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT corpus_stats_pkey PRIMARY KEY (project_id, language),
     CONSTRAINT corpus_stats_project_fkey FOREIGN KEY (project_id)

@@ -70,8 +70,8 @@ SELECT search_vector FROM lastro.chunks WHERE project_id = {project_id} AND stat
 DELETE FROM lastro.corpus_stats WHERE project_id = %(project_id)s;
 
 -- name: insert_corpus_stats
-INSERT INTO lastro.corpus_stats (project_id, language, chunk_count, mean_length)
-SELECT %(project_id)s, language, count(*), avg(token_count)
+INSERT INTO lastro.corpus_stats (project_id, language, chunk_count, mean_length, mean_lexemes)
+SELECT %(project_id)s, language, count(*), avg(token_count), avg(length(search_vector))
 FROM lastro.chunks
 WHERE project_id = %(project_id)s AND status = 'published'
 GROUP BY language;

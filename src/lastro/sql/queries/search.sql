@@ -3,7 +3,7 @@
 
 -- name: project_statistics
 -- N and mean length by language, at the last refresh; index corpus_stats_pkey.
-SELECT language, chunk_count, mean_length
+SELECT language, chunk_count, mean_length, mean_lexemes
 FROM lastro.corpus_stats
 WHERE project_id = %(project_id)s
 ORDER BY chunk_count DESC, language;
