@@ -96,7 +96,7 @@ def search(engine: Engine, request: SearchRequest, *, project: str) -> Outcome:
                 rows[item.candidate.id],
                 item.candidate,
                 score=item.score,
-                words=found.lexical.words,
+                marks=found.lexical.marks,
                 explain=_explain(item.candidate) if request.explain else None,
             )
             for item in best
