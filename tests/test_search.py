@@ -454,6 +454,14 @@ def test_adr_0080_needs_every_word_and_scores_by_ts_rank_32(library, tmp_path) -
     assert library.ask(query, profile="adr-0080").profile.calibrated is False
 
 
+def test_adr_0080_says_that_its_threshold_did_not_apply_in_an_outage(library, tmp_path) -> None:
+    library.add(tmp_path, {"docs/queue.md": QUEUE, "docs/plain.md": PLAIN})
+    outcome = library.ask("retry policy", profile="adr-0080", embedder=Dead())
+    assert [d.part for d in outcome.degraded] == ["vector", "threshold"]
+    assert {d.reason for d in outcome.degraded} == {"embedder_unreachable"}
+    assert outcome.hits
+
+
 def test_a_word_that_no_row_holds_lowers_the_covered_share(library, tmp_path) -> None:
     library.add(tmp_path, {"docs/queue.md": QUEUE, "docs/plain.md": PLAIN})
     [whole] = library.matches("bread").values()

@@ -142,6 +142,9 @@ def find(engine: Engine, request: SearchRequest, *, project: str) -> Found:
         degraded += [*lexical.degraded, *_index_state(connection, tenant)]
     ran = {"vector": embedding is not None, "lexical": lexical.scoring is not None}
     legs = [name for name, did in ran.items() if did]
+    if degraded and len(legs) < 2 and isinstance(profile.threshold, float):
+        detail = f"the threshold of {profile.name} is for both legs and was not applied"
+        degraded.append(Degraded(part="threshold", reason=degraded[0].reason, detail=detail))
     return Found(
         project=tenant,
         profile=profile,
