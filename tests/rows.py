@@ -81,6 +81,24 @@ def add_chunk(
     return id_
 
 
+def add_statistics(
+    connection: psycopg.Connection, project_id: int, *, language: str = "en"
+) -> None:
+    """What a refresh would store for one row of one word."""
+    insert(connection, "lexeme_stats", {"project_id": project_id, "lexeme": language, "df": 1})
+    insert(
+        connection,
+        "corpus_stats",
+        {
+            "project_id": project_id,
+            "language": language,
+            "chunk_count": 1,
+            "mean_length": 1.0,
+            "mean_lexemes": 1.0,
+        },
+    )
+
+
 def insert(connection: psycopg.Connection, table: str, values: dict[str, Any]) -> None:
     connection.execute(
         SQL("INSERT INTO {} ({}) VALUES ({})").format(

@@ -27,6 +27,7 @@ from lastro.legs import EXACT_ROWS, run_lexical_leg, run_vector_leg
 from lastro.ranking import load_profiles
 from lastro.search import SEARCH_SETTINGS
 from lastro.sql import load_queries
+from lastro.types import LanguageStatistics
 
 SOURCE = Path(lastro.__file__).parent
 FILES = sorted(
@@ -299,8 +300,10 @@ def test_statistics_count_published_rows_by_language(
         # ink: rows 1 and 2; azul and tint (Portuguese stems): row 3
         assert stored.fetchall() == [("azul", 1), ("ink", 2), ("red", 1), ("tint", 1)]
         assert store.project_statistics(connection, project_id) == [
-            store.LanguageStatistics(language="en", chunk_count=2, mean_length=(3 + 1) / 2),
-            store.LanguageStatistics(language="pt", chunk_count=1, mean_length=2.0),
+            LanguageStatistics(
+                language="en", chunk_count=2, mean_length=(3 + 1) / 2, mean_lexemes=(2 + 1) / 2
+            ),
+            LanguageStatistics(language="pt", chunk_count=1, mean_length=2.0, mean_lexemes=2.0),
         ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from databases import address, database_of, scratch_database
 from psycopg import errors
 from psycopg.sql import SQL, Identifier
-from rows import add_chunk, add_document, add_project
+from rows import add_chunk, add_document, add_project, add_statistics
 
 from lastro.db.pool import APP_ROLE, Database, connect
 from lastro.errors import InvalidInput, SchemaOutOfDate
@@ -37,8 +37,7 @@ def fill(connection: psycopg.Connection, project_id: int) -> None:
     connection.execute(
         "INSERT INTO lastro.sources (project_id, name, root) VALUES (%s, 'r', '/r')", [project_id]
     )
-    connection.execute("INSERT INTO lastro.lexeme_stats VALUES (%s, 'word', 1)", [project_id])
-    connection.execute("INSERT INTO lastro.corpus_stats VALUES (%s, 'en', 1, 1.0, 1.0)", [project_id])
+    add_statistics(connection, project_id)
 
 
 @pytest.fixture
@@ -137,8 +136,6 @@ def test_every_table_with_a_project_has_a_policy(walled_url: str) -> None:
     "statement",
     [
         "INSERT INTO lastro.sources (project_id, name, root) VALUES (2, 'new', '/new')",
-        "INSERT INTO lastro.lexeme_stats VALUES (2, 'new', 1)",
-        "INSERT INTO lastro.corpus_stats VALUES (2, 'pt', 1, 1.0, 1.0)",
         "UPDATE lastro.sources SET project_id = 2",
         "UPDATE lastro.lexeme_stats SET project_id = 2, lexeme = 'new'",
         "UPDATE lastro.corpus_stats SET project_id = 2, language = 'pt'",
@@ -155,7 +152,7 @@ def test_a_row_cannot_be_put_into_a_project_that_is_not_visible(
         app.execute(statement.encode())
 
 
-@pytest.mark.parametrize("add", [add_document, add_chunk])
+@pytest.mark.parametrize("add", [add_document, add_chunk, add_statistics])
 def test_nothing_can_be_written_into_another_project(
     app: psycopg.Connection, add: Callable[..., object]
 ) -> None:

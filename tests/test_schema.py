@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from databases import address, scratch_database
 from psycopg import errors
-from rows import ORIGINS, add_chunk, add_document, add_project
+from rows import ORIGINS, add_chunk, add_document, add_project, add_statistics
 
 from lastro.chunking import ChunkSettings
 from lastro.db.pool import _CONSTRAINTS, Database, connect
@@ -276,8 +276,7 @@ def test_deleting_a_project_deletes_every_row_of_it(
         schema.execute(
             "INSERT INTO lastro.sources (project_id, name, root) VALUES (%s, 'r', '/r')", [owner]
         )
-        schema.execute("INSERT INTO lastro.lexeme_stats VALUES (%s, 'word', 1)", [owner])
-        schema.execute("INSERT INTO lastro.corpus_stats VALUES (%s, 'en', 1, 1.0, 1.0)", [owner])
+        add_statistics(schema, owner)
     schema.execute("DELETE FROM lastro.projects WHERE id = %s", [project])
     for table in tables_with_a_project(schema):
         owners = schema.execute(f"SELECT DISTINCT project_id FROM lastro.{table}".encode())
