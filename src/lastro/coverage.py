@@ -79,7 +79,7 @@ def _look(
     return _Seen(
         coverage=_place(source, head=listing.revision),
         files=Counter(file.scope for file in listing.files),
-        stale=Counter(document.scope for document in plan.stale),
+        stale=Counter(d.scope for d in (*plan.gone, *plan.replaced.values())),
     )
 
 

@@ -15,7 +15,7 @@ MASK = "***"
 DEFAULT_ORIGIN = "default"
 # Not settings: what was read, and from where.
 _OTHER_FIELDS = frozenset({"config_file", "origins"})
-_USER_INFO = re.compile(r"^(\w+://)?([^:@/]*):.*@", re.DOTALL)
+_USER_INFO = re.compile(r"^(\w+://)?([^:@/]*):(?!//).*@", re.DOTALL)
 _SECRET = re.compile(r"((?:ssl)?password\s*=\s*)('(?:\\.|[^'\\])*'?|[^\s&]+)", re.IGNORECASE)
 
 

@@ -81,18 +81,28 @@ def _console(file: TextIO) -> Console:
 
 def print_json(value: Any) -> None:
     """Print a JSON value as data."""
-    print_data([_json(value, sys.stdout)])
+    _write(_json(value, sys.stdout) + "\n", sys.stdout)
 
 
-def print_data(parts: Iterable[str | Text]) -> None:
-    """Print data; a reader who has gone away ends the printing, not the command."""
-    console = stdout()
+def print_data(lines: Iterable[str | Text]) -> None:
+    """Print data, a line for each part."""
+    _write(_rendered(lines, stdout()), sys.stdout)
+
+
+def _rendered(lines: Iterable[str | Text], console: Console) -> str:
+    with console.capture() as captured:
+        for line in lines:
+            console.print(line, soft_wrap=True)
+    return captured.get()
+
+
+def _write(text: str, stream: TextIO) -> None:
+    """Write and flush; a reader who has gone away ends the printing, not the command."""
     try:
-        for part in parts:
-            console.print(part, soft_wrap=True)
-        sys.stdout.flush()
+        stream.write(text)
+        stream.flush()
     except BrokenPipeError:
-        forget(sys.stdout)
+        forget(stream)
 
 
 def forget(stream: TextIO) -> None:
@@ -119,10 +129,7 @@ def print_error(error: LastroError, format_: Format) -> None:
 
 
 def _say(text: Text) -> None:
-    try:
-        stderr().print(text, soft_wrap=True)
-    except BrokenPipeError:
-        forget(sys.stderr)
+    _write(_rendered([text], stderr()), sys.stderr)
 
 
 def _json(value: Any, stream: TextIO) -> str:

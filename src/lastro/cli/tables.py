@@ -97,9 +97,8 @@ def _source(source: SourceCoverage) -> Iterator[Text]:
     if source.indexed_at is None:
         yield Text("    never indexed to the end; run `lastro index` again")
     else:
-        yield Text(
-            f"    indexed  {short(source.revision) if source.revision else 'as it lay'}, {moment(source.indexed_at)}"
-        )
+        revision = short(source.revision) if source.revision else "as it lay"
+        yield Text(f"    indexed  {revision}, {moment(source.indexed_at)}")
     if source.unknown is not None:
         yield Text(f"    now      not known: {escaped(source.unknown)}")
     elif source.head is not None:
