@@ -21,6 +21,7 @@ from lastro.errors import (
     SchemaOutOfDate,
     StatementTimeout,
 )
+from lastro.store import add_vector_column
 
 AT_ONCE_S = 5.0  # no waiting for a pool that never connects; a busy machine's patience
 SECRET = "rosebud"
@@ -115,9 +116,25 @@ def test_a_user_that_may_not_act_as_the_application_is_told_the_grant(
 
 
 def test_a_server_that_never_saw_lastro_is_told_the_command(cluster: str) -> None:
-    with pytest.raises(DatabaseUnavailable, match=APP_ROLE) as caught:
+    with pytest.raises(SchemaOutOfDate, match=APP_ROLE) as caught:
         opens(cluster)
-    assert "lastro init" in str(caught.value.remedy)
+    assert caught.value.remedy == "run `lastro init`"
+
+
+def test_a_user_who_is_not_the_owner_is_told_the_setting_for_the_owner_s_address(
+    cluster: str, private_url: str
+) -> None:
+    with psycopg.connect(cluster, autocommit=True) as server:
+        server.execute(f"CREATE ROLE plain LOGIN IN ROLE {APP_ROLE}")
+        try:
+            with (
+                pytest.raises(DatabaseUnavailable, match="must be owner") as caught,
+                connect(address(private_url, user="plain")) as connection,
+            ):
+                add_vector_column(connection, 4)
+        finally:
+            server.execute("DROP ROLE plain")
+    assert "LASTRO_ADMIN_DATABASE_URL" in str(caught.value.remedy)
 
 
 # --- a server that goes away

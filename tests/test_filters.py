@@ -107,7 +107,7 @@ beginnings = st.sampled_from(PATHS).flatmap(
 prefixes = st.none() | beginnings | st.builds("{}{}".format, beginnings, st.text(max_size=3))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(
     project_id=st.sampled_from([OURS, THEIRS, 3]),
     scopes=st.none() | st.sets(st.sampled_from(SCOPES), min_size=1).map(tuple),

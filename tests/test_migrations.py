@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from databases import address, create_database, database_of, drop_database
 from psycopg.sql import SQL, Identifier, Literal
+from rows import add_chunk, add_project
 
 from lastro.db.binaries import find_binaries
 from lastro.db.migrate import ADMINISTRATOR_RUNS, lock_schema, migrate, require_current
@@ -81,12 +82,15 @@ def migrate_together() -> Iterator[MigrateTogether]:
         stdin.close()
 
 
+def program(name: str, *arguments: str) -> str:
+    """Output of one of PostgreSQL's programs."""
+    command = [str(find_binaries(None) / name), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
 def schema_of(url: str) -> str:
     """Everything that pg_dump knows of a database but its rows."""
-    program = find_binaries(None) / "pg_dump"
-    dump = subprocess.run(
-        [program, "--schema-only", "--dbname", url], capture_output=True, text=True, check=True
-    ).stdout
+    dump = program("pg_dump", "--schema-only", "--dbname", url)
     # A random token, against rogue dumps, since the security release of August 2025.
     return "\n".join(line for line in dump.splitlines() if "restrict " not in line)
 
@@ -149,6 +153,22 @@ def test_steps_are_applied_all_or_none(empty_url: str) -> None:
     with pytest.raises(Exception, match="division by zero"):
         migrate(empty_url, steps=(*STEPS, broken))
     assert run(empty_url, "SELECT FROM pg_namespace WHERE nspname = 'lastro'") == []
+
+
+def test_a_restored_dump_holds_the_same_schema_and_lexical_vectors(
+    new_database: Callable[..., str], owner_url: str, tmp_path: Path
+) -> None:
+    words = "SELECT content, search_vector::text FROM lastro.chunks"
+    with connect(owner_url) as connection:
+        add_vector_column(connection, 4)
+        add_chunk(connection, add_project(connection, "alpha"), "decisões de fila", language="pt")
+    copy = new_database()
+    file = str(tmp_path / "dump")
+    program("pg_dump", "--format=custom", f"--file={file}", "--dbname", owner_url)
+    program("pg_restore", "--exit-on-error", "--dbname", copy, file)
+    assert schema_of(copy) == schema_of(owner_url)
+    assert run(copy, words) == run(owner_url, words) == [("decisões de fila", "'decisõ':1 'fil':3")]
+    assert migrate(copy) == 0
 
 
 # --- a schema that is not ours
@@ -364,6 +384,20 @@ def test_missing_rights_stop_before_anything_is_created_with_statements_that_cur
     assert migrate(ana) == len(STEPS)
     with Database(ana) as database, database.transaction() as connection:
         require_current(connection)
+
+
+def test_an_owner_without_power_makes_the_same_walls(ana: str, admin: str) -> None:
+    run(admin, EXTENSION, CREATE, APP, MEMBER)
+    migrate(ana)
+    with connect(ana) as connection:
+        add_vector_column(connection, 4)
+        ids = [add_project(connection, slug) for slug in ("ours", "theirs")]
+        for project_id in ids:
+            add_chunk(connection, project_id)
+    with Database(ana) as database, database.transaction(projects=ids[:1]) as connection:
+        for relation in ("chunks", "searchable"):
+            seen = connection.execute(f"SELECT project_id FROM lastro.{relation}".encode())
+            assert seen.fetchall() == [(ids[0],)]
 
 
 def test_a_role_with_every_right_needs_no_administrator(

@@ -39,6 +39,10 @@ _FIND_VECTOR = """
     WHERE e.extname = 'vector'
 """
 
+# What cures a missing right, for the application's connections and for the owner's.
+_GRANT = f"run `lastro init` as the owner, then GRANT {APP_ROLE} TO this user"
+_BE_OWNER = "set LASTRO_ADMIN_DATABASE_URL to the address of the owner of Lastro's tables"
+
 # Constraint -> what its breach means to a caller.
 _CONSTRAINTS: Mapping[str, str] = {
     "projects_slug_key": "a project of this name exists already",
@@ -131,7 +135,7 @@ def connect(url: str) -> Generator[Connection[TupleRow]]:
 
     It waits as long as that takes, and commits at the end. Errors: as ``Database.transaction``.
     """
-    with translated(), psycopg.connect(_check_url(url), **_CONNECTION) as connection:
+    with translated(_BE_OWNER), psycopg.connect(_check_url(url), **_CONNECTION) as connection:
         connection.execute("SET statement_timeout = 0; SET lock_timeout = 0")
         connection.execute(_FIND_VECTOR)
         connection.autocommit = False
@@ -160,10 +164,10 @@ def _configure(connection: Connection[TupleRow]) -> None:
 
 
 @contextmanager
-def translated() -> Generator[None]:
+def translated(right_remedy: str = _GRANT) -> Generator[None]:
     """Turn psycopg's errors into Lastro's, by SQLSTATE and constraint name.
 
-    A misuse of psycopg passes: it is a bug of ours.
+    ``right_remedy`` cures a missing right. A misuse of psycopg passes: it is a bug of ours.
     """
     try:
         yield
@@ -172,26 +176,28 @@ def translated() -> Generator[None]:
     except psycopg.Error as error:
         if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
             raise
-        raise translate(error) from error
+        raise translate(error, right_remedy) from error
 
 
-def translate(error: psycopg.Error) -> LastroError:
+def translate(error: psycopg.Error, right_remedy: str = _GRANT) -> LastroError:
     """The error of ours that ``error`` means."""
     state = error.sqlstate or ""
     text = _first_line(error)
     constraint = error.diag.constraint_name
     if state == "23505":
         return Conflict(_CONSTRAINTS.get(constraint or "", f"it exists already ({text})"))
-    if state[:2] in {"22", "23"} or isinstance(error, psycopg.DataError):
-        if state == "22023" and "role" in text:  # SET ROLE to one that does not exist
-            return _not_allowed(text)
-        return InvalidInput(_CONSTRAINTS.get(constraint or "", f"PostgreSQL refused: {text}"))
-    if state in {"3F000", "42P01", "42703", "42704", "42883"}:
+    # SET ROLE to one that does not exist is an invalid parameter value
+    no_role = state == "22023" and APP_ROLE in text
+    if no_role or state in {"3F000", "42P01", "42703", "42704", "42883"}:
         return SchemaOutOfDate(
             f"this database lacks a part of Lastro's schema ({text})", remedy="run `lastro init`"
         )
+    if state[:2] in {"22", "23"} or isinstance(error, psycopg.DataError):
+        return InvalidInput(_CONSTRAINTS.get(constraint or "", f"PostgreSQL refused: {text}"))
     if state == "42501":
-        return _not_allowed(text)
+        return DatabaseUnavailable(
+            f"this database user may not do that: {text}", remedy=right_remedy
+        )
     if state == "57014":
         return StatementTimeout(
             f"a statement was stopped: {text}", remedy="ask for less, or when the server is idle"
@@ -203,13 +209,6 @@ def translate(error: psycopg.Error) -> LastroError:
     if not state or state[:2] in {"08", "28", "3D", "53", "57", "58"}:
         return _unreachable(error)
     return DatabaseUnavailable(f"PostgreSQL refused: {text} (SQLSTATE {state})")
-
-
-def _not_allowed(text: str) -> DatabaseUnavailable:
-    return DatabaseUnavailable(
-        f"this database user may not do that: {text}",
-        remedy=f"run `lastro init` as the owner, then GRANT {APP_ROLE} TO this user",
-    )
 
 
 def _unreachable(error: Exception) -> DatabaseUnavailable:
