@@ -7,7 +7,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 
 import regex
 
@@ -22,10 +22,12 @@ _LINE_BREAK = re.compile(r"\r\n|\n|\r")
 _SENTENCE_END = regex.compile(
     r"""[.!?…]["'”’»)\]*_`]*\s+(?=[^\s\p{Ll}])|[。！？；][”’」』）】》]*\s*(?=\S)"""
 )
+_WORD_START = re.compile(r"\s(?=\S)")
 # Scripts written without spaces: a word may start at any letter, but not at closing punctuation.
 _UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
-_WORD_START = regex.compile(
-    rf"(?<=\s)(?=\S)|(?<={_UNSPACED})(?=[^\s\p{{P}}\p{{M}}])|(?<=[^\s\p{{Ps}}\p{{Pi}}])(?={_UNSPACED})"
+_UNSPACED_LETTER = regex.compile(_UNSPACED)
+_UNSPACED_WORD_START = regex.compile(
+    rf"\s(?=\S)|{_UNSPACED}(?=[^\s\p{{P}}\p{{M}}])|[^\s\p{{Ps}}\p{{Pi}}](?={_UNSPACED})"
 )
 
 
@@ -267,13 +269,17 @@ class _Splitter:
         if self._code.around(aim) is None:
             yield self._matches(_SENTENCE_END, low, high)
         yield lines
-        yield self._matches(_WORD_START, low, high)
-        yield self._matches(_WORD_START, middle, low)
+        yield self._words(low, high)
+        yield self._words(middle, low)
         yield [offset for offset in self._graphemes.cluster_around(aim) if low <= offset <= high]
 
     def _joints(self, low: int, high: int) -> list[int]:
         first = bisect_left(self._block_starts, low)
         return self._block_starts[first : bisect_right(self._block_starts, high)]
+
+    def _words(self, low: int, high: int) -> list[int]:
+        has_unspaced = _UNSPACED_LETTER.search(self._text, low, high + 1)
+        return self._matches(_UNSPACED_WORD_START if has_unspaced else _WORD_START, low, high)
 
     def _matches(
         self, pattern: "regex.Pattern[str] | re.Pattern[str]", low: int, high: int
@@ -283,22 +289,23 @@ class _Splitter:
         return [match.end() for match in found if low <= match.end() <= high]
 
     def _forced_cut(self, start: int, fresh: int, low: int) -> tuple[int, bool]:
-        """A cut where whole blocks or one huge character leave none in the window."""
+        """A cut where a whole block or one huge character covers the window.
+
+        Behind the block where it fits, else before it.
+        """
+        limit = start + self._limit
+        behind = self._settled(low, backwards=False)
+        if behind <= limit:
+            return behind, False
         before = self._settled(low, backwards=True)
-        if before > fresh:
+        if before > fresh or start < fresh:
             return before, True
-        after = self._settled(fresh + 1, backwards=False)
-        if after <= start + self._limit:
-            return after, False
-        if start < fresh:
-            return fresh, True
-        inside = self._graphemes.cluster_around(start + self._limit)[0]
-        if inside > fresh:
-            return inside, False
-        cluster = self._graphemes.cluster_around(start + self._limit)
-        if cluster not in self.split_clusters[-1:]:
-            self.split_clusters.append(cluster)
-        return start + self._limit, False
+        cluster_start, cluster_end = self._graphemes.cluster_around(limit)
+        if cluster_start > fresh:
+            return cluster_start, False
+        if (cluster_start, cluster_end) not in self.split_clusters[-1:]:
+            self.split_clusters.append((cluster_start, cluster_end))
+        return limit, False
 
     def _settled(self, offset: int, *, backwards: bool) -> int:
         """The first offset from here on, or back, that cuts nothing kept whole."""
@@ -310,22 +317,24 @@ class _Splitter:
             offset = around[side]
 
     def _overlap_start(self, start: int, cut: int, fresh: int) -> int:
-        """Where the next chunk starts: at a sentence, line or word within the overlap, or fresh."""
+        """Where the next chunk starts: early in the overlap at a sentence or line, else at a word.
+
+        Without any of these it starts at ``fresh``.
+        """
         reach = min(self._settings.overlap_chars, (cut - start) // 2)
         low = max(start + 1, cut - reach)
         if low >= cut:
             return fresh
-        early = low + reach // 2
-        ranks = (
-            chain(
-                self._joints(low, early),
-                self._matches(_SENTENCE_END, low, early),
-                self._matches(_LINE_BREAK, low, early),
-            ),
-            self._matches(_WORD_START, low, cut - 1),
-        )
-        for candidates in ranks:
+        for candidates in self._overlap_candidates(low, low + reach // 2, cut - 1):
             fitting = [offset for offset in candidates if self._may_cut(offset)]
             if fitting:
                 return self._next_non_blank(min(fitting))
         return fresh
+
+    def _overlap_candidates(self, low: int, early: int, high: int) -> Iterator[list[int]]:
+        if self._code.around(high) is not None:
+            yield self._matches(_LINE_BREAK, low, high)
+            return
+        joints, sentences = self._joints(low, early), self._matches(_SENTENCE_END, low, early)
+        yield [*joints, *sentences, *self._matches(_LINE_BREAK, low, early)]
+        yield self._words(low, high)

@@ -4,11 +4,17 @@ from bisect import bisect_left
 
 import regex
 
-# Only these join with a neighbour (Unicode Standard Annex 29); everything else is a cluster of
-# its own, so that plain text of any script costs one scan and no list.
-_JOINING = r"[^\p{GCB=Other}\p{GCB=Control}\p{GCB=CR}\p{GCB=LF}]"
-_RUN = regex.compile(rf"(?s).?{_JOINING}++(?:.{_JOINING}++)*.?")
-_CLUSTER = regex.compile(r"\X")
+# Only these join with a neighbour (Unicode Standard Annex 29; composed Hangul joins only next to
+# loose letters, which are among them). Everything else is a cluster of its own, so that plain
+# text of any script costs one fast scan.
+_JOINING = (
+    r"[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}\p{GCB=Prepend}\p{GCB=Regional_Indicator}"
+    r"\p{GCB=L}\p{GCB=V}\p{GCB=T}]"
+)
+# A flag before another is matched by hand: `\X` counts all regional indicators before each one,
+# which grows with the square of a run of flags.
+_FLAG = r"\p{GCB=Regional_Indicator}{2}(?=\p{GCB=Regional_Indicator})"
+_CLUSTER = regex.compile(rf"(?s){_FLAG}|(?={_JOINING}|.{_JOINING})\X")
 
 
 class GraphemeIndex:
@@ -19,14 +25,11 @@ class GraphemeIndex:
         self._starts: list[int] = []
         self._ends: list[int] = []
         if not text.isascii():
-            for run in _RUN.finditer(text):
-                self._add_run(run.start(), run.end())
-
-    def _add_run(self, start: int, end: int) -> None:
-        for cluster in _CLUSTER.finditer(self._text, start, end):
-            if cluster.end() - cluster.start() > 1:
-                self._starts.append(cluster.start())
-                self._ends.append(cluster.end())
+            spans = (cluster.span() for cluster in _CLUSTER.finditer(text))
+            for start, end in spans:
+                if end - start > 1:
+                    self._starts.append(start)
+                    self._ends.append(end)
 
     def cluster_around(self, offset: int) -> tuple[int, int]:
         """Start and end of the cluster that ``offset`` falls inside; (offset, offset) if none."""

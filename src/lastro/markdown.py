@@ -45,10 +45,13 @@ _BLOCK_KINDS: Mapping[str, BlockKind] = {
     "hr": "rule",
 }
 _TITLE_KEYS = ("title", "titulo", "título", "标题")
-# A heading is repeated on each of its chunks, so it is cut; longer ones are not headings but
-# mishaps, and their inline markup is not parsed (its cost may grow with the square).
+# A heading is repeated on each of its chunks, so it is cut.
 _MAX_HEADING_CHARS = 300
+# Inline markup of longer or denser headings is not parsed: they are mishaps, and the cost of
+# parsing may grow with the square (600 characters of `[*a_` took 27 ms).
 _MAX_INLINE_CHARS = 600
+_MAX_INLINE_MARKS = 64
+_INLINE_MARK = re.compile(r"[\\`*_~\[\]<>&\n]")
 # Lists and quotes nested deeper are read as plain lines; a list counts two levels.
 _MAX_NESTING = 24
 
@@ -183,17 +186,39 @@ def _bounded_quote(state: StateBlock, start_line: int, end_line: int, silent: bo
     is_quote = quote_rule(state, start_line, end_line, silent=True)
     if silent or not is_quote:
         return is_quote
+    line, budget = start_line, state.env["quote_budget"]
+    while line < end_line and budget > 0 and not state.isEmpty(line):
+        line, budget = line + 1, budget - 1
+    state.env["quote_budget"] = budget
+    return budget > 0 and quote_rule(state, start_line, end_line, silent=False)
+
+
+def _plain_paragraph(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:  # noqa: FBT001
+    """Read at once a paragraph whose lines all start with a letter, up to a blank line.
+
+    Every other rule, and each that may end a paragraph, asks for a first character that is not
+    a letter; asking them all for each line is most of the cost of parsing prose.
+    """
+    if silent or state.level > 0:
+        return False
     line = start_line
     while line < end_line and not state.isEmpty(line):
+        if not state.src[state.bMarks[line] + state.tShift[line]].isalpha() or (
+            line == start_line and state.sCount[line] > 3
+        ):
+            return False
         line += 1
-    state.env["quote_budget"] -= line - start_line
-    return state.env["quote_budget"] >= 0 and quote_rule(state, start_line, end_line, silent=False)
+    state.line = line
+    state.push("paragraph_open", "p", 1).map = [start_line, line]
+    state.push("paragraph_close", "p", -1)
+    return True
 
 
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"maxNesting": 2 * _MAX_NESTING})
     parser.enable(["table", "strikethrough"])
     parser.block.ruler.before("table", "deep_line", _deep_line)
+    parser.block.ruler.before("table", "plain_paragraph", _plain_paragraph)
     parser.block.ruler.at(
         "blockquote", _bounded_quote, {"alt": ["paragraph", "reference", "blockquote", "list"]}
     )
@@ -235,7 +260,8 @@ def _headings(tokens: Sequence[Token], env: dict[str, Any], place: _Places) -> _
 
 def _heading_texts(content: str, env: dict[str, Any]) -> tuple[str, str]:
     """A heading as people read it, and as GitHub makes its anchor (without pictures' texts)."""
-    if len(content) > _MAX_INLINE_CHARS:
+    marks = len(_INLINE_MARK.findall(content[:_MAX_INLINE_CHARS]))
+    if marks == 0 or marks > _MAX_INLINE_MARKS or len(content) > _MAX_INLINE_CHARS:
         return _clip(_one_line(content)), content
     children: list[Token] = []
     _PARSER.inline.parse(content, _PARSER, env, children)
@@ -286,7 +312,7 @@ def _sections(
     text: str, body_start: int, headings: Sequence[_Heading], blocks: Sequence[tuple[int, Block]]
 ) -> Iterator[Section]:
     starts = [heading.start for heading in headings]
-    ends = [*starts[1:], len(text)]
+    ends = [*starts[1:], len(text)][: len(starts)]
     preamble_end = starts[0] if starts else len(text)
     taken = _Taken(blocks)
     before = taken.up_to(preamble_end)
