@@ -15,13 +15,11 @@ from psycopg.rows import TupleRow
 from psycopg.sql import Identifier
 
 from lastro.db.migrate import migrate
-from lastro.db.pool import connect
+from lastro.db.pool import CONNECT_TIMEOUT_S, connect, translated
 from lastro.errors import DatabaseUnavailable
 from lastro.sql import load_queries
 
-# Arbitrary, fixed: makers of scratch databases beside one database take turns.
-SCRATCH_LOCK = 7_125_901_305
-PREFIX = "lastro_scratch_"
+PREFIX = "lastro_scratch"
 
 
 @contextmanager
@@ -30,18 +28,15 @@ def scratch_database(url: str) -> Generator[str]:
 
     Errors: DatabaseUnavailable where the user of ``url`` may not create databases.
     """
-    name = PREFIX + secrets.token_hex(8)
-    own = make_conninfo(url, dbname=name)
-    with _making(url) as connection:
+    with _owner(url) as connection:
         _drop_abandoned(connection)
-        _create(connection, name)
-        guard = psycopg.connect(own, autocommit=True)
+        name = _create(connection)
+    own = make_conninfo(url, dbname=name)
     try:
-        with guard:
+        with translated(), psycopg.connect(own, connect_timeout=CONNECT_TIMEOUT_S):
             migrate(own)
             yield own
     finally:
-        guard.close()
         with _owner(url) as connection:
             connection.execute(
                 load_queries("scratch")["drop_scratch"].format(name=Identifier(name))
@@ -62,29 +57,26 @@ def _owner(url: str) -> Generator[Connection[TupleRow]]:
         yield connection
 
 
-@contextmanager
-def _making(url: str) -> Generator[Connection[TupleRow]]:
-    """The turn of this process; it ends with the connection."""
-    with _owner(url) as connection:
-        connection.execute(load_queries("scratch")["lock_scratch"], {"key": SCRATCH_LOCK})
-        yield connection
-
-
 def _drop_abandoned(connection: Connection[TupleRow]) -> None:
     queries = load_queries("scratch")
     for (name,) in connection.execute(queries["abandoned_scratch"]).fetchall():
         try:
             connection.execute(queries["drop_abandoned"].format(name=Identifier(name)))
         except errors.ObjectInUse:
-            continue  # its maker, beside another database of this server, has just connected
+            continue  # somebody looks into it
 
 
-def _create(connection: Connection[TupleRow], name: str) -> None:
+def _create(connection: Connection[TupleRow]) -> str:
+    queries = load_queries("scratch")
+    now = connection.execute(queries["server_second"]).fetchone()
+    assert now is not None
+    name = f"{PREFIX}_{now[0]}_{secrets.token_hex(6)}"
     try:
-        connection.execute(load_queries("scratch")["create_scratch"].format(name=Identifier(name)))
+        connection.execute(queries["create_scratch"].format(name=Identifier(name)))
     except errors.InsufficientPrivilege as error:
         raise DatabaseUnavailable(
-            "this database user may not make the scratch database that an evaluation needs",
-            remedy="an administrator must run: ALTER ROLE this_user CREATEDB; or name a user that "
-            "may in LASTRO_ADMIN_DATABASE_URL",
+            "this database user may not make the scratch database that this needs",
+            remedy="an administrator must run: ALTER ROLE this_user CREATEDB; or name another "
+            "user in LASTRO_ADMIN_DATABASE_URL",
         ) from error
+    return name

@@ -1,15 +1,17 @@
 -- Databases for one piece of work; called only by db/scratch.py, as the tables' owner.
 
--- name: lock_scratch
--- Held by the session: between a database's creation and its maker's first connection nobody looks.
-SELECT pg_advisory_lock(%(key)s);
+-- name: server_second
+-- Part of a scratch database's name, so that the server can tell its age.
+SELECT extract(epoch FROM now())::bigint;
 
 -- name: abandoned_scratch
--- Scratch databases of this user that nobody is connected to: their makers are gone.
+-- This user's scratch databases that nobody is connected to, though their makers have had 60
+-- seconds to, several times what it may take.
 SELECT d.datname
 FROM pg_catalog.pg_database AS d
-WHERE d.datname ~ '^lastro_scratch_[0-9a-f]+$'
+WHERE d.datname ~ '^lastro_scratch_[0-9]+_[0-9a-f]+$'
     AND pg_has_role(d.datdba, 'USAGE')
+    AND split_part(d.datname, '_', 3)::bigint < extract(epoch FROM now()) - 60
     AND NOT EXISTS (SELECT FROM pg_catalog.pg_stat_activity AS a WHERE a.datid = d.oid)
 ORDER BY d.datname;
 
