@@ -6,7 +6,7 @@ Settings count characters. Source of 1,200/150/200: ADR 0080, uncalibrated.
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import regex
@@ -93,8 +93,12 @@ class ChunkedText:
 def chunk_markdown(
     document: MarkdownDocument, settings: ChunkSettings = DEFAULT_SETTINGS
 ) -> ChunkedText:
-    """Chunks of a Markdown document; none crosses a section."""
-    chunked = _chunk_sections(document.text, document.sections, document.lines, settings)
+    """Chunks of a Markdown document; none crosses a section.
+
+    A heading with nothing below it but a deeper heading begins that one's first chunk.
+    """
+    sections = tuple(_with_bare_headings(document.sections))
+    chunked = _chunk_sections(document.text, sections, document.lines, settings)
     return ChunkedText(chunks=chunked.chunks, warnings=document.warnings + chunked.warnings)
 
 
@@ -103,6 +107,28 @@ def chunk_text(text: str, settings: ChunkSettings = DEFAULT_SETTINGS) -> Chunked
     start = 1 if text.startswith("\ufeff") else 0
     whole = Section(heading_path=(), anchor=None, start=start, end=len(text), blocks=())
     return _chunk_sections(text, (whole,), LineIndex(text), settings)
+
+
+def _with_bare_headings(sections: Iterable[Section]) -> Iterator[Section]:
+    """Sections, each with the bare headings above it that it belongs to.
+
+    A hit that quotes a heading alone tells nobody anything, and being so short it ranks high.
+    """
+    bare: Section | None = None
+    for section in sections:
+        if bare is not None:
+            depth = len(bare.heading_path)
+            if section.heading_path[:depth] == bare.heading_path != section.heading_path:
+                blocks = (*bare.blocks, *section.blocks)
+                section = replace(section, start=bare.start, blocks=blocks)
+            else:
+                yield bare
+        kinds = {block.kind for block in section.blocks}
+        bare = section if kinds == {"heading"} else None
+        if bare is None:
+            yield section
+    if bare is not None:
+        yield bare
 
 
 def _chunk_sections(
@@ -193,7 +219,9 @@ class _Splitter:
             if is_early and start < fresh:
                 start = fresh
                 continue
-            yield start, self._trimmed_end(start, cut)
+            end = self._trimmed_end(start, cut)
+            if start < end:  # not so where a blank that carries marks was split from them
+                yield start, end
             fresh = self._next_non_blank(cut)
             start = self._overlap_start(start, cut, fresh)
 
