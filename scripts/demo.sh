@@ -6,6 +6,7 @@ project=lastro-docs
 
 # The demo shows the embedded database, also where the shell is set up for a server.
 unset LASTRO_DATABASE_URL LASTRO_ADMIN_DATABASE_URL
+unset PYTHONHOME PYTHONPATH PYTHONDONTWRITEBYTECODE
 [ -n "${HOME:-}" ] || unset HOME
 # An account without a home folder keeps the demo's data in the clone.
 if [ -z "${LASTRO_HOME:-}" ] && [ "$(id -u)" != 0 ] && ! [ -w "${HOME:-$PWD}" ]; then

@@ -13,8 +13,9 @@ fail() {
 
 # An empty HOME sends caches to the root folder; without one the account's own folder is taken.
 [ -n "${HOME:-}" ] || unset HOME
-# Settings for other environments must not reach this one.
-unset PYTHONHOME PYTHONPATH VIRTUAL_ENV
+# Settings for other environments must not reach this one. Bytecode is wanted: without it every
+# command would compile what it imports again.
+unset PYTHONHOME PYTHONPATH VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 export PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 
 is_new_enough() {
@@ -41,7 +42,8 @@ find_python() {
 
 stamp=.venv/.lastro-$kind
 wanted="$(cksum < pyproject.toml) $PWD"
-is_whole() { .venv/bin/python -c 'import lastro' 2>/dev/null; }
+# Importing also compiles what was edited; pip's own compiling would take the packages whole.
+is_whole() { .venv/bin/python -c 'import lastro.cli' 2>/dev/null; }
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && is_whole; then
     exit 0
 fi
@@ -71,4 +73,5 @@ with open("pyproject.toml", "rb") as file:
 else
     .venv/bin/python -m pip install --quiet --no-compile --editable .
 fi
+.venv/bin/python -c 'import lastro.cli'
 echo "$wanted" > "$stamp"
