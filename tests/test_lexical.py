@@ -358,7 +358,6 @@ def test_every_form_of_a_query_word_is_at_most_one_lexeme(
         ("en", "As RFC-0042 says.", "0042"),
         ("en", "See https://docs.example.org/limits", "limits"),
         ("en", "rac\u0327a\u0303o", "ração"),
-        ("zh", "使用PostgreSQL数据库。", "postgresql"),
     ],
 )
 def test_a_text_and_a_query_of_it_share_a_lexeme_in_every_word(

@@ -57,10 +57,8 @@ def query_words(run: str, frequencies: Mapping[str, int]) -> tuple[str, ...]:
     `frequencies` are the project's document frequencies of the run's `candidates`.
     """
     # The index leaves stop words out; the cut has to know them, as frequent ones.
-    known = {
-        **frequencies,
-        **dict.fromkeys(stopwords.CHINESE, max(frequencies.values(), default=1)),
-    }
+    frequent = max([1, *frequencies.values()])
+    known = {**frequencies, **dict.fromkeys(stopwords.CHINESE, frequent)}
     total = max(sum(frequencies.values()), 2)
     cut = _cut(run[:MAX_RUN_CHARS], known, total=total)
     return tuple(word for word in cut if word not in stopwords.CHINESE)
