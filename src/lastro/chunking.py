@@ -7,7 +7,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import regex
 
@@ -17,6 +16,7 @@ from lastro.markdown import Block, LineIndex, MarkdownDocument, Section
 
 _NON_BLANK = re.compile(r"\S")
 _BLANK_LINE = regex.compile(r"(?:\r\n|\n|\r)[^\S\r\n]*(?:\r\n|\n|\r)\s*(?=\S)")
+_LINE = re.compile(r"[^\r\n]+")
 _LINE_BREAK = re.compile(r"\r\n|\n|\r")
 # Latin stops need a blank and no lower-case letter after them; full-width ones stand alone.
 _SENTENCE_END = regex.compile(
@@ -245,18 +245,13 @@ class _Splitter:
                 yield from self._rows(block)
 
     def _rows(self, table: Block) -> Iterator[tuple[int, int]]:
-        assert table.header_end is not None
-        breaks = [
-            found.end() for found in _LINE_BREAK.finditer(self._text, table.header_end, table.end)
-        ]
-        edges = [edge for edge in (*breaks, table.end) if edge > table.header_end]
-        first = edges[0] if edges else table.header_end
-        if first - table.start <= self._limit:
-            yield table.start, first
-        else:
-            yield table.start, table.header_end
-            yield table.header_end, first
-        yield from pairwise(edges)
+        lines = [line.span() for line in _LINE.finditer(self._text, table.start, table.end)]
+        for head in (3, 2):  # header, delimiter and first row; else without the row
+            if len(lines) >= head and lines[head - 1][1] - table.start <= self._limit:
+                yield table.start, lines[head - 1][1]
+                yield from lines[head:]
+                return
+        yield from lines
 
     def _next_non_blank(self, offset: int) -> int:
         found = _NON_BLANK.search(self._text, offset, self._end)
