@@ -1,6 +1,7 @@
 """Searches of real text in a real database: what is found, cited, ordered, withheld and said."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -460,6 +461,18 @@ def test_adr_0080_says_that_its_threshold_did_not_apply_in_an_outage(library, tm
     assert [d.part for d in outcome.degraded] == ["vector", "threshold"]
     assert {d.reason for d in outcome.degraded} == {"embedder_unreachable"}
     assert outcome.hits
+
+
+def test_a_leg_that_takes_too_long_is_left_out_and_said(library, tmp_path, owner) -> None:
+    library.add(tmp_path, {"docs/queue.md": QUEUE})
+    engine = replace(library.engine(library.embedder), statement_timeout_s=0.3)
+    request = SearchRequest(query="Order queue\n# Order queue\n\nOrders wait in a queue.")
+    with owner.transaction():
+        owner.execute("LOCK TABLE lastro.lexeme_stats IN ACCESS EXCLUSIVE MODE")
+        outcome = search(engine, request, project="shelf")
+    assert [(d.part, d.reason) for d in outcome.degraded] == [("lexical", "statement_timeout")]
+    assert outcome.hits[0].lexical_score is None
+    assert outcome.hits[0].vector_score == pytest.approx(1.0, abs=2e-3)
 
 
 def test_a_word_that_no_row_holds_lowers_the_covered_share(library, tmp_path) -> None:

@@ -40,8 +40,9 @@ SAMPLE_ROWS = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorLeg:
-    """Nearest rows, best first, and how they were found."""
+    """Nearest rows to ``embedding``, best first; the leg is absent where that is None."""
 
+    embedding: NDArray[np.float32] | None = None
     rows: Sequence[LegRow] = ()
     explain: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -75,7 +76,7 @@ def run_vector_leg(
         connection, predicate, embedding=embedding, depth=VECTOR_DEPTH, exact=exact
     )
     plan = "exact" if exact else "hnsw"
-    return VectorLeg(rows=rows, explain={"plan": plan, "found": len(rows)})
+    return VectorLeg(embedding=embedding, rows=rows, explain={"plan": plan, "found": len(rows)})
 
 
 def run_lexical_leg(
@@ -251,13 +252,12 @@ def join_legs(
     lexical: LexicalLeg,
     *,
     project_id: int,
-    embedding: NDArray[np.float32] | None,
 ) -> list[Candidate]:
     """The union of both legs' candidates, each scored by both signals."""
     vector_ranks = {row.id: rank for rank, row in enumerate(vector.rows, start=1)}
     lexical_ranks = {row.id: rank for rank, row in enumerate(lexical.rows, start=1)}
     rows = {row.id: row for row in (*vector.rows, *lexical.rows)}
-    scores = _both_scores(connection, vector, lexical, project_id=project_id, embedding=embedding)
+    scores = _both_scores(connection, vector, lexical, project_id=project_id)
     return [
         Candidate(
             id=row.id,
@@ -281,7 +281,6 @@ def _both_scores(
     lexical: LexicalLeg,
     *,
     project_id: int,
-    embedding: NDArray[np.float32] | None,
 ) -> dict[UUID, tuple[float | None, float | None]]:
     by_vector = {row.id: row.score for row in vector.rows}
     by_words = {row.id: row.score for row in lexical.rows}
@@ -289,12 +288,12 @@ def _both_scores(
         id_: (by_vector.get(id_), by_words.get(id_)) for id_ in by_vector | by_words
     }
     alone = [id_ for id_ in scores if not (id_ in by_vector and id_ in by_words)]
-    if alone and (embedding is not None or lexical.scoring is not None):
+    if alone:
         scores |= store.complete_scores(
             connection,
             alone,
             project_id=project_id,
-            embedding=embedding,
+            embedding=vector.embedding,
             scoring=lexical.scoring,
         )
     return scores

@@ -1,7 +1,8 @@
 """The search use case: embed the query, run both legs, fuse, judge the evidence, cite."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +11,10 @@ from numpy.typing import NDArray
 
 from lastro import store
 from lastro.citing import to_hit
-from lastro.db.pool import Database
+from lastro.db.pool import Database, savepoint
 from lastro.embedders import Embedder, fingerprint
 from lastro.embedding import embed_texts
-from lastro.errors import EmbedderMismatch, InvalidInput
+from lastro.errors import EmbedderMismatch, InvalidInput, StatementTimeout
 from lastro.filters import HardFilter, compile_filter, parse_scopes
 from lastro.legs import (
     HNSW_SETTINGS,
@@ -31,7 +32,8 @@ from lastro.types import Degraded, Outcome
 DEFAULT_K = 10
 DEFAULT_MAX_PER_DOCUMENT = 3
 MAX_QUERY_CHARS = 100_000
-SEARCH_SETTINGS: Mapping[str, str] = {**HNSW_SETTINGS, "statement_timeout": "30s"}
+# Longer than any statement takes on a healthy server; a leg that needs more is left out.
+STATEMENT_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,8 @@ class Engine:
     """What every search of a process works with.
 
     ``languages`` are those that a question may be asked in, beside the project's own; ``cache``
-    is the database whose embedding cache is used, ``database`` where none is named.
+    is the database whose embedding cache is used, ``database`` where none is named. A leg of which
+    a statement takes longer than ``statement_timeout_s`` is absent from the outcome.
     """
 
     database: Database
@@ -60,6 +63,7 @@ class Engine:
     profiles: Mapping[str, Profile]
     languages: Sequence[str]
     cache: Database | None = None
+    statement_timeout_s: float = STATEMENT_TIMEOUT_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,24 +127,25 @@ def find(engine: Engine, request: SearchRequest, *, project: str) -> Found:
     predicate = compile_filter(
         HardFilter(project_id=tenant.id, scopes=scopes, path_prefix=request.path_prefix)
     )
-    visible = [tenant.id]
-    with engine.database.transaction(projects=visible, settings=SEARCH_SETTINGS) as connection:
-        vector = VectorLeg()
-        if embedding is not None:
-            vector = run_vector_leg(connection, predicate, embedding=embedding)
-        lexical = run_lexical_leg(
-            connection,
-            predicate,
-            query,
-            project_id=tenant.id,
-            profile=profile,
-            languages=engine.languages,
-        )
-        candidates = join_legs(
-            connection, vector, lexical, project_id=tenant.id, embedding=embedding
-        )
+    timeout_ms = round(engine.statement_timeout_s * 1000)
+    limits = {**HNSW_SETTINGS, "statement_timeout": f"{timeout_ms}ms"}
+    with engine.database.transaction(projects=[tenant.id], settings=limits) as connection:
+        vector, lexical = VectorLeg(), LexicalLeg()
+        with _absent_when_late("vector", degraded), savepoint(connection):
+            if embedding is not None:
+                vector = run_vector_leg(connection, predicate, embedding=embedding)
+        with _absent_when_late("lexical", degraded), savepoint(connection):
+            lexical = run_lexical_leg(
+                connection,
+                predicate,
+                query,
+                project_id=tenant.id,
+                profile=profile,
+                languages=engine.languages,
+            )
+        candidates = join_legs(connection, vector, lexical, project_id=tenant.id)
         degraded += [*lexical.degraded, *_index_state(connection, tenant)]
-    ran = {"vector": embedding is not None, "lexical": lexical.scoring is not None}
+    ran = {"vector": vector.embedding is not None, "lexical": lexical.scoring is not None}
     legs = [name for name, did in ran.items() if did]
     if degraded and len(legs) < 2 and isinstance(profile.threshold, float):
         detail = f"the threshold of {profile.name} is for both legs and was not applied"
@@ -154,6 +159,14 @@ def find(engine: Engine, request: SearchRequest, *, project: str) -> Found:
         lexical=lexical,
         degraded=degraded,
     )
+
+
+@contextmanager
+def _absent_when_late(leg: str, degraded: list[Degraded]) -> Generator[None]:
+    try:
+        yield
+    except StatementTimeout as error:
+        degraded.append(Degraded(part=leg, reason="statement_timeout", detail=error.message))
 
 
 def find_profile(profiles: Mapping[str, Profile], name: str) -> Profile:

@@ -117,6 +117,16 @@ class Database:
             _configure(connection)
 
 
+@contextmanager
+def savepoint(connection: Connection[TupleRow]) -> Generator[None]:
+    """A step of a transaction that may fail alone: it is undone, and the transaction goes on.
+
+    Errors: as ``Database.transaction``, StatementTimeout among them.
+    """
+    with translated(), connection.transaction():
+        yield
+
+
 def set_local(
     connection: Connection[TupleRow], *, projects: Sequence[int], settings: Mapping[str, str]
 ) -> None:
