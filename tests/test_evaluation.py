@@ -170,6 +170,13 @@ def test_each_legs_figures_are_of_its_own_order(measure, tmp_path) -> None:
     assert figures.legs["lexical"].ndcg_at_10 == 0
 
 
+def test_a_degraded_search_is_counted_by_its_reason(measure, tmp_path) -> None:
+    corpus = [*CORPUS, {"_id": "echo", "text": "to be or not to be"}]
+    queries = [*QUERIES, {"_id": "q", "text": "to be or not to be"}]
+    folder = a_set(tmp_path, corpus=corpus, queries=queries, qrels=[*QRELS, ("q", "echo", 1)])
+    assert measure(folder).degraded == {"lexical_no_terms": 1}
+
+
 def test_words_alone_answer_two_of_three_judged_questions(measure, tmp_path) -> None:
     figures = measure(a_set(tmp_path))
     assert figures.queries == 3
@@ -281,6 +288,13 @@ def test_what_a_killed_process_left_goes_with_the_next_run(owner, owner_url) -> 
         assert left not in scratch_databases(owner)
         assert database_of(own) in scratch_databases(owner)
     assert database_of(own) not in scratch_databases(owner)
+
+
+def test_an_interrupted_run_drops_its_scratch_database(owner, owner_url) -> None:
+    before = scratch_databases(owner)
+    with pytest.raises(KeyboardInterrupt), scratch_database(owner_url):
+        raise KeyboardInterrupt
+    assert not scratch_databases(owner) - before
 
 
 def test_a_scratch_database_in_use_is_left_to_its_maker(owner, owner_url) -> None:

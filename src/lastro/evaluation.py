@@ -75,7 +75,8 @@ class Latency:
 class Evaluation:
     """Figures of the fused ranking and of each leg's own, and what they were measured with.
 
-    ``languages`` counts documents by their language.
+    ``languages`` counts documents by their language; ``degraded`` counts the questions whose
+    search was less than it should be, by reason.
     """
 
     fused: Quality
@@ -88,6 +89,7 @@ class Evaluation:
     chunks: int
     languages: Mapping[str, int]
     whole: bool
+    degraded: Mapping[str, int]
 
 
 def evaluate(
@@ -126,7 +128,13 @@ def evaluate(
             pipeline=pipeline,
             cache=engine.database,
         )
-        loaded = _load(writer, data.passages, request, progress=lambda n: progress(n, total))
+        loaded = store_passages(
+            writer,
+            data.passages,
+            language=request.language,
+            whole=request.whole,
+            progress=lambda n: progress(n, total),
+        )
         settle(url)
         asked = _ask(
             scratch,
@@ -149,6 +157,7 @@ def evaluate(
         chunks=loaded.chunks,
         languages=loaded.languages,
         whole=request.whole,
+        degraded=asked.degraded,
     )
 
 
@@ -173,6 +182,7 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
         "chunks": evaluation.chunks,
         "languages": dict(evaluation.languages),
         "whole": evaluation.whole,
+        "degraded": dict(evaluation.degraded),
     }
 
 
@@ -187,19 +197,25 @@ def _quality_json(quality: Quality) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Loaded:
+class Stored:
+    """What passages became; ``languages`` counts documents."""
+
     chunks: int
     languages: Mapping[str, int]
 
 
-def _load(
+def store_passages(
     writer: Writer,
     passages: Sequence[Passage],
-    request: EvaluationRequest,
     *,
+    language: str | None,
+    whole: bool,
     progress: Callable[[int], None],
-) -> _Loaded:
-    """Store every passage that says something, and count words once at the end."""
+) -> Stored:
+    """Store every passage that says something, and count words once at the end.
+
+    Errors: ProviderError where the embedder fails.
+    """
     with writer.database.transaction() as connection:
         project_id = store.ensure_project(connection, PROJECT).id
     languages: Counter[str] = Counter()
@@ -207,7 +223,9 @@ def _load(
     for start in range(0, len(passages), BATCH_PASSAGES):
         progress(start)
         batch = [
-            _prepare(passage, writer.pipeline, request, project_id=project_id)
+            _prepare(
+                passage, writer.pipeline, project_id=project_id, language=language, whole=whole
+            )
             for passage in passages[start : start + BATCH_PASSAGES]
             if (passage.title + passage.text).strip()
         ]
@@ -224,11 +242,11 @@ def _load(
     progress(len(passages))
     with writer.database.transaction(projects=[project_id]) as connection:
         store.refresh_statistics(connection, project_id)
-    return _Loaded(chunks=chunks, languages=dict(languages.most_common()))
+    return Stored(chunks=chunks, languages=dict(languages.most_common()))
 
 
 def _prepare(
-    passage: Passage, pipeline: Pipeline, request: EvaluationRequest, *, project_id: int
+    passage: Passage, pipeline: Pipeline, *, project_id: int, language: str | None, whole: bool
 ) -> Prepared:
     text = f"{passage.title}\n{passage.text}"
     return prepare_passage(
@@ -243,8 +261,8 @@ def _prepare(
         ),
         pipeline,
         title=passage.title,
-        language=request.language or detect_language(text, languages=pipeline.languages),
-        whole=request.whole,
+        language=language or detect_language(text, languages=pipeline.languages),
+        whole=whole,
     )
 
 
@@ -257,6 +275,7 @@ class _Asked:
 
     runs: Mapping[str, Mapping[str, Sequence[str]]]
     took_ms: Sequence[float]
+    degraded: Mapping[str, int]
 
 
 def _ask(
@@ -269,14 +288,16 @@ def _ask(
     """Ask every question twice: for its candidates, which warms everything, then on the clock."""
     _warm_cache(engine, questions)
     runs: dict[str, dict[str, Sequence[str]]] = {FUSED: {}, VECTOR: {}, LEXICAL: {}}
+    degraded: Counter[str] = Counter()
     for number, question in enumerate(questions):
         progress(number)
         found = find(engine, SearchRequest(query=question.text, profile=profile), project=PROJECT)
         for name, places in _places(found).items():
             runs[name][question.id] = places
+        degraded.update({part.reason for part in found.degraded})
     took_ms = [_time_ms(engine, question, profile=profile) for question in questions]
     progress(len(questions))
-    return _Asked(runs=runs, took_ms=took_ms)
+    return _Asked(runs=runs, took_ms=took_ms, degraded=dict(degraded))
 
 
 def _places(found: Found) -> dict[str, Sequence[str]]:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from lastro.app import build
 from lastro.cli.options import Format, FormatOption
-from lastro.cli.output import print_data, print_json, progress_bar
+from lastro.cli.output import print_data, print_json, print_warning, progress_bar
 from lastro.cli.tables import pairs, table
 from lastro.config import load_settings
 from lastro.evaluation import Evaluation, EvaluationRequest, evaluation_json
@@ -79,6 +79,8 @@ def beir(
     settings = replace(settings, embedder=embedder or settings.embedder)
     with build(settings) as lastro, progress_bar("evaluating") as progress:
         evaluation = lastro.evaluate(request, progress=progress)
+    for reason, count in evaluation.degraded.items():
+        print_warning(f"{reason} in {count} of {evaluation.queries} questions")
     if format_ is Format.JSON:
         print_json(evaluation_json(evaluation))
     else:
