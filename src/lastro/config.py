@@ -2,13 +2,12 @@
 
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
-
-from platformdirs import user_data_path
 
 from lastro.chunking import ChunkSettings
 from lastro.errors import ConfigError, InvalidInput
@@ -70,7 +69,13 @@ def default_home() -> Path:
     """The platform's data folder; as root ``/var/lib/lastro``."""
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         return ROOT_HOME
-    return user_data_path("lastro", appauthor=False)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "lastro"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "lastro"
+    # The XDG base directory specification: a relative path is to be ignored.
+    stated = Path(os.environ.get("XDG_DATA_HOME", ""))
+    return (stated if stated.is_absolute() else Path.home() / ".local" / "share") / "lastro"
 
 
 def load_settings(
