@@ -1,0 +1,1 @@
+"""Figures of quality and speed, as published in the documentation."""
