@@ -13,6 +13,11 @@ SNIPPET_ROWS = 4
 SHORT_REVISION_CHARS = 10
 INDENT = "    "
 NONE = "–"
+CALIBRATED: Mapping[bool | str, str] = {
+    True: "calibrated",
+    "self": "calibrated on questions made from the index itself",
+    False: "not calibrated",
+}
 MATCHED = "bold yellow"
 FAINT = "dim"
 
@@ -36,8 +41,8 @@ def hit_lines(hit: Hit, *, rank: int, width: int) -> Iterator[Text]:
     yield Text.assemble(
         f"{rank:>2}  ", (f"{hit.score:.3f}", "bold"), f"  {hit.scope:<5} ", (place, "cyan")
     )
-    if section:
-        yield Text(INDENT + section, style=FAINT)
+    for start, end in _rows(section, width=width - len(INDENT)):
+        yield Text(INDENT + section[start:end], style=FAINT)
     if isinstance(hit.origin, FileOrigin) and hit.origin.adr is not None:
         yield _record(hit.origin.adr)
     if hit.explain is not None:
@@ -159,14 +164,9 @@ def _fitting(line: str, width: int) -> int:
 
 def _footer(outcome: Outcome) -> Text:
     profile = outcome.profile
-    calibrated = {True: "calibrated", False: "not calibrated"}.get(
-        profile.calibrated is not False, "calibrated"
-    )
-    if profile.calibrated == "self":
-        calibrated = "calibrated on questions of its own making"
     parts = [
         f"{len(outcome.hits)} {'hit' if len(outcome.hits) == 1 else 'hits'}",
-        f"profile {escaped(profile.name)} v{profile.version}, {calibrated}",
+        f"profile {escaped(profile.name)} v{profile.version}, {CALIBRATED[profile.calibrated]}",
     ]
     if outcome.abstained:
         parts.append("abstained")
