@@ -16,7 +16,7 @@ from lastro.markdown import Block, LineIndex, MarkdownDocument, Section
 
 _NON_BLANK = re.compile(r"\S")
 _BLANK_LINE = regex.compile(r"(?:\r\n|\n|\r)[^\S\r\n]*(?:\r\n|\n|\r)\s*(?=\S)")
-_LINE = re.compile(r"[^\r\n]+")
+_LINE = re.compile(r"\S(?:[^\r\n]*\S)?")
 _LINE_BREAK = re.compile(r"\r\n|\n|\r")
 # Latin stops need a blank and no lower-case letter after them; full-width ones stand alone.
 _SENTENCE_END = regex.compile(
@@ -240,15 +240,16 @@ class _Splitter:
         """What is kept whole: code, and rows of tables (the first with the table's header)."""
         for block in blocks:
             if block.kind in {"fence", "code"}:
-                yield block.start, self._trimmed_end(block.start, block.end)
+                start = self._next_non_blank(block.start)
+                yield start, self._trimmed_end(start, block.end)
             elif block.kind == "table":
                 yield from self._rows(block)
 
     def _rows(self, table: Block) -> Iterator[tuple[int, int]]:
         lines = [line.span() for line in _LINE.finditer(self._text, table.start, table.end)]
         for head in (3, 2):  # header, delimiter and first row; else without the row
-            if len(lines) >= head and lines[head - 1][1] - table.start <= self._limit:
-                yield table.start, lines[head - 1][1]
+            if len(lines) >= head and lines[head - 1][1] - lines[0][0] <= self._limit:
+                yield lines[0][0], lines[head - 1][1]
                 yield from lines[head:]
                 return
         yield from lines
@@ -345,7 +346,7 @@ class _Splitter:
         Without any of these it starts at ``fresh``.
         """
         reach = min(self._settings.overlap_chars, (cut - start) // 2)
-        low = max(start + 1, cut - reach)
+        low = max(start + 1, fresh - reach)  # blanks behind the cut count too
         if low >= cut:
             return fresh
         for candidates in self._overlap_candidates(low, low + reach // 2, cut - 1):
