@@ -1,9 +1,9 @@
 """Rows to hits: the exact place of each, and the words in it that matched. Pure."""
 
+import re
 from collections.abc import Collection, Mapping
+from functools import cache
 from typing import Any
-
-import regex
 
 from lastro.lexical import fold
 from lastro.ranking import Candidate
@@ -11,8 +11,8 @@ from lastro.store import HitRow
 from lastro.types import Adr, EntityOrigin, FileOrigin, Hit, Origin, SessionOrigin
 
 # Words of a text, for highlights; scripts without spaces are matched as substrings.
-_WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
-_UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]")
+_WORD = re.compile(r"(?:[^\W_][\u0300-\u036f]*)+")
+_UNSPACED = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff]")
 # Two words that share this much of their beginning are shown as the same word: a rule of thumb
 # for display alone, which decides no ranking.
 _SHARED_STEM = 5
@@ -77,22 +77,21 @@ def _adr(row: HitRow) -> Adr | None:
 def highlights(content: str, marks: Collection[str]) -> tuple[tuple[int, int], ...]:
     """Half-open character ranges of ``content`` that show one of ``marks``, in order."""
     folded = {fold(mark) for mark in marks}
-    ranges = [
-        (match.start(), match.end())
-        for match in _WORD.finditer(content)
-        if _shows(fold(match.group()), folded)
-    ]
+    stems = {mark[:-2] for mark in folded if len(mark) > _SHARED_STEM}
+    lengths = {len(stem) for stem in stems}
+
+    @cache
+    def shows(word: str) -> bool:
+        seen = fold(word)
+        return seen in folded or any(
+            seen[:length] in stems for length in lengths if len(seen) > _SHARED_STEM
+        )
+
+    ranges = [(m.start(), m.end()) for m in _WORD.finditer(content) if shows(m.group())]
     for mark in marks:
         if _UNSPACED.search(mark):
-            ranges += [(m.start(), m.end()) for m in regex.finditer(regex.escape(mark), content)]
+            ranges += [(m.start(), m.end()) for m in re.finditer(re.escape(mark), content)]
     return _merged(ranges)
-
-
-def _shows(word: str, marks: Collection[str]) -> bool:
-    return word in marks or any(
-        len(mark) > _SHARED_STEM and len(word) > _SHARED_STEM and word[: len(mark) - 2] == mark[:-2]
-        for mark in marks
-    )
 
 
 def _merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

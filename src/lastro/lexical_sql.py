@@ -157,7 +157,7 @@ def ts_rank_of_content(lexemes: Mapping[str, Sequence[str]]) -> LexicalScore:
     score = SQL(
         "(SELECT ts_rank(lastro.text_vector(c.language, c.content), CASE c.language {} END, {})"
         " FROM lastro.chunks AS c"
-        " WHERE c.project_id = searchable.project_id AND c.id = searchable.id)"
+        " WHERE c.project_id = %(project_id)s::bigint AND c.id = r.id)"
     ).format(SQL(" ").join(branches), Literal(ADR_0080_NORMALISATION))
     return LexicalScore(match=_matches(queries), score=score)
 

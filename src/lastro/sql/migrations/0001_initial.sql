@@ -165,16 +165,25 @@ CREATE TABLE lastro.chunks (
     embedding_version text,
     -- length of the text for the lexical score, in tokens (lexical.token_count)
     token_count integer NOT NULL,
-    -- array_to_string is not immutable: hence heading_text
+    -- array_to_string is not immutable: hence heading_text. A run of Chinese is one lexeme to the
+    -- parser, and junk: it is blanked here, and its words are in the extras.
     search_vector tsvector GENERATED ALWAYS AS (
         setweight(
             lastro.text_vector(
-                language, normalize(title || ' ' || heading_text, NFC) || ' ' || heading_extra
+                language,
+                regexp_replace(
+                    title || ' ' || heading_text, '[\u2E80-\u9FFF\uF900-\uFAFF]+', ' ', 'g'
+                ) || ' ' || heading_extra
             ),
             'A'
         )
         || setweight(
-            lastro.text_vector(language, normalize(content, NFC) || ' ' || lexical_extra), 'D'
+            lastro.text_vector(
+                language,
+                regexp_replace(content, '[\u2E80-\u9FFF\uF900-\uFAFF]+', ' ', 'g')
+                || ' ' || lexical_extra
+            ),
+            'D'
         )
     ) STORED,
     CONSTRAINT chunks_pkey PRIMARY KEY (project_id, id),

@@ -57,23 +57,32 @@ ORDER BY distance, place, ordinal, id;
 -- name: lexical_leg
 -- Rows that match a candidate term, through chunks_search_vector_idx, scored by every term and
 -- read no further than the limit (matched tells whether it was reached); ties by place.
-WITH matched AS MATERIALIZED (
-    SELECT id, document_id, place, ordinal, char_start, char_end, {score} AS score
+-- The concatenation fetches a long tsvector out of its TOAST table once, not once a term.
+WITH gated AS MATERIALIZED (
+    SELECT id, document_id, place, ordinal, char_start, char_end, language, token_count,
+        search_vector || ''::tsvector AS search_vector
     FROM lastro.searchable
     WHERE {filter} AND {gate}
     LIMIT %(row_limit)s
+),
+scored AS MATERIALIZED (
+    SELECT id, document_id, place, ordinal, char_start, char_end, {score} AS score FROM gated AS r
 )
 SELECT id, document_id, place, ordinal, char_start, char_end, score,
     count(*) OVER () AS matched
-FROM matched
+FROM scored
 ORDER BY score DESC, place, ordinal, id
 LIMIT %(depth)s;
 
 -- name: complete_scores
 -- Both signals for candidates that one leg alone found; index chunks_pkey.
-SELECT id, {cosine} AS vector_score, {lexical} AS lexical_score
-FROM lastro.searchable
-WHERE project_id = %(project_id)s::bigint AND id = ANY (%(ids)s::uuid[]);
+WITH named AS MATERIALIZED (
+    SELECT id, language, token_count, search_vector || ''::tsvector AS search_vector,
+        {cosine} AS vector_score
+    FROM lastro.searchable
+    WHERE project_id = %(project_id)s::bigint AND id = ANY (%(ids)s::uuid[])
+)
+SELECT id, vector_score, {lexical} AS lexical_score FROM named AS r;
 
 -- name: fetch_hits
 -- Content and citation of the few hits, from the table, under the policy; index chunks_pkey.

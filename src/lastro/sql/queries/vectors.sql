@@ -16,6 +16,8 @@ ALTER TABLE lastro.chunks
     ),
     -- the cosine with a zero vector is NaN, which would sort first
     ADD CONSTRAINT chunks_embedding_norm CHECK (l2_norm(embedding) > 0);
+-- The legs read the vector and never the content: keep it in the row, and let the content go out.
+ALTER TABLE lastro.chunks ALTER COLUMN embedding SET STORAGE MAIN;
 CREATE INDEX chunks_embedding_idx ON lastro.chunks
     USING hnsw (embedding halfvec_cosine_ops) WHERE status = 'published';
 CREATE OR REPLACE VIEW lastro.searchable AS
