@@ -23,9 +23,8 @@ import lastro
 from lastro import store
 from lastro.db.pool import Database, connect
 from lastro.filters import HardFilter, compile_filter
-from lastro.legs import EXACT_ROWS, run_lexical_leg, run_vector_leg
+from lastro.legs import EXACT_ROWS, HNSW_SETTINGS, run_lexical_leg, run_vector_leg
 from lastro.ranking import load_profiles
-from lastro.search import SEARCH_SETTINGS
 from lastro.sql import load_queries
 from lastro.types import LanguageStatistics
 
@@ -143,7 +142,7 @@ def test_the_lexical_leg_reads_the_gin_index_and_not_the_table(
 ) -> None:
     predicate = compile_filter(HardFilter(project_id=project_id, **hard))
     with (
-        library.transaction(projects=[project_id], settings=SEARCH_SETTINGS) as connection,
+        library.transaction(projects=[project_id], settings=HNSW_SETTINGS) as connection,
         explained(connection) as plans,
     ):
         run_lexical_leg(
@@ -187,7 +186,7 @@ def test_the_same_words_under_the_policy_would_not_use_the_gin_index(library: Da
 
 def test_a_lexical_leg_finds_rows_of_its_project_alone(library: Database) -> None:
     predicate = compile_filter(HardFilter(project_id=LARGE))
-    with library.transaction(projects=[LARGE], settings=SEARCH_SETTINGS) as connection:
+    with library.transaction(projects=[LARGE], settings=HNSW_SETTINGS) as connection:
         leg = run_lexical_leg(
             connection,
             predicate,
@@ -209,7 +208,7 @@ def test_a_lexical_leg_finds_rows_of_its_project_alone(library: Database) -> Non
 def vector_leg_plan(library: Database, **hard: Any) -> tuple[str, dict[str, Any]]:
     predicate = compile_filter(HardFilter(project_id=LARGE, **hard))
     with (
-        library.transaction(projects=[LARGE], settings=SEARCH_SETTINGS) as connection,
+        library.transaction(projects=[LARGE], settings=HNSW_SETTINGS) as connection,
         explained(connection) as plans,
     ):
         leg = run_vector_leg(connection, predicate, embedding=query_vector())

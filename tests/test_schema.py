@@ -310,11 +310,14 @@ def test_an_update_of_the_text_moves_its_lexical_vector(
     assert value(schema, "SELECT search_vector::text FROM lastro.chunks") == "'after':1"
 
 
-def test_composed_and_decomposed_accents_are_one_lexeme(
+def test_a_run_of_chinese_is_no_lexeme_and_parts_the_words_beside_it(
     schema: psycopg.Connection, project: int
 ) -> None:
-    add_chunk(schema, project, "decis\u00e3o decisa\u0303o", language="pt")
-    assert value(schema, "SELECT length(search_vector) FROM lastro.chunks") == 1
+    add_chunk(schema, project, "TiDB\u96c6\u7fa4 Backup\u5907\u4efd", language="zh")
+    assert value(schema, "SELECT tsvector_to_array(search_vector) FROM lastro.chunks") == [
+        "backup",
+        "tidb",
+    ]
 
 
 @pytest.mark.parametrize(
