@@ -10,14 +10,20 @@ ORDER BY chunk_count DESC, language;
 
 -- name: parse_query
 -- Each spelling of each query word under each language, as lexemes, with their frequency.
--- Index lexeme_stats_pkey.
-SELECT w.word_no, w.form_no, l.language, x.lexeme, coalesce(s.df, 0)
+-- Index lexeme_stats_pkey; a join would read the whole table while it has no statistics.
+SELECT
+    w.word_no, w.form_no, l.language, x.lexeme,
+    coalesce(
+        (
+            SELECT s.df FROM lastro.lexeme_stats AS s
+            WHERE s.project_id = %(project_id)s::bigint AND s.lexeme = x.lexeme
+        ),
+        0
+    )
 FROM unnest(%(forms)s::text[], %(word_nos)s::integer[], %(form_nos)s::integer[])
     AS w (form, word_no, form_no)
 CROSS JOIN unnest(%(languages)s::text[]) AS l (language)
-CROSS JOIN LATERAL unnest(tsvector_to_array(lastro.text_vector(l.language, w.form))) AS x (lexeme)
-LEFT JOIN lastro.lexeme_stats AS s
-    ON s.project_id = %(project_id)s::bigint AND s.lexeme = x.lexeme;
+CROSS JOIN LATERAL unnest(tsvector_to_array(lastro.text_vector(l.language, w.form))) AS x (lexeme);
 
 -- name: count_up_to
 -- How many rows with a vector the filter keeps, counted no further than the limit.
