@@ -9,7 +9,8 @@ unset LASTRO_DATABASE_URL LASTRO_ADMIN_DATABASE_URL
 unset PYTHONHOME PYTHONPATH PYTHONDONTWRITEBYTECODE
 [ -n "${HOME:-}" ] || unset HOME
 # An account without a home folder keeps the demo's data in the clone.
-if [ -z "${LASTRO_HOME:-}" ] && [ "$(id -u)" != 0 ] && ! [ -w "${HOME:-$PWD}" ]; then
+home=$(.venv/bin/python -c 'import os; print(os.path.expanduser("~"))')
+if [ -z "${LASTRO_HOME:-}" ] && [ "$(id -u)" != 0 ] && ! [ -w "$home" ]; then
     export LASTRO_HOME="$PWD/.lastro-home"
 fi
 

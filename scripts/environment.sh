@@ -62,6 +62,8 @@ if [ ! -e .venv ]; then
 fi
 
 echo "installing into .venv" >&2
+# --use-pep517: older pips build a package without wheels in a way that they then warn of.
+install() { .venv/bin/python -m pip install --quiet --no-compile --use-pep517 "$@"; }
 if [ "$kind" = dev ]; then
     # The group is read here, since only pip 25.1 and newer know --group.
     .venv/bin/python -c '
@@ -69,9 +71,9 @@ import tomllib
 with open("pyproject.toml", "rb") as file:
     print("\n".join(tomllib.load(file)["dependency-groups"]["dev"]))
 ' > .venv/dev-requirements.txt
-    .venv/bin/python -m pip install --quiet --no-compile --editable . --requirement .venv/dev-requirements.txt
+    install --editable . --requirement .venv/dev-requirements.txt
 else
-    .venv/bin/python -m pip install --quiet --no-compile --editable .
+    install --editable .
 fi
 .venv/bin/python -c 'import lastro.cli'
 echo "$wanted" > "$stamp"
