@@ -21,6 +21,7 @@ from lastro.lexical import (
     storable,
     token_count,
     tsquery,
+    unreached,
 )
 
 LANGUAGES = ("en", "pt", "zh")
@@ -222,6 +223,7 @@ def terms_of(
     frequencies: dict[str, int],
     *,
     languages: Sequence[str] = LANGUAGES,
+    row_counts: dict[str, int] | None = None,
 ) -> tuple[Term, ...]:
     """Terms of a query whose forms have the given lexeme under each language (none: stopped)."""
     words = query_words(query)
@@ -232,7 +234,7 @@ def terms_of(
         for language in languages
         if (lexeme := stems.get(form, {}).get(language)) is not None
     ]
-    return query_terms(words, parsed, languages=languages, row_count=100)
+    return query_terms(words, parsed, languages=languages, row_count=100, row_counts=row_counts)
 
 
 def everywhere(lexeme: str) -> dict[str, str]:
@@ -274,6 +276,56 @@ def test_an_identifier_never_seen_whole_counts_by_its_parts_alone() -> None:
     stems = {part: everywhere(part) for part in ("minpoolsize", "min", "Pool", "Size")}
     found = terms_of("minPoolSize", stems, {"min": 1, "Pool": 1, "Size": 1})
     assert [term.text for term in found] == ["min", "Pool", "Size"]
+
+
+def by_language(frequencies: dict[str, int], row_counts: dict[str, int]) -> Term:
+    """The one term of `queue` whose lexeme is as frequent as said in each language."""
+    parsed = [ParsedForm(0, 0, language, "queue", df) for language, df in frequencies.items()]
+    (term,) = query_terms(
+        query_words("queue"),
+        parsed,
+        languages=list(row_counts),
+        row_count=sum(row_counts.values()),
+        row_counts=row_counts,
+    )
+    return term
+
+
+def test_a_word_is_as_frequent_as_in_all_languages_together() -> None:
+    term = by_language({"en": 8, "pt": 2}, {"en": 80, "pt": 20})
+    assert (term.df, term.idf) == (10, pytest.approx(math.log(1 + 90.5 / 10.5)))
+
+
+def test_a_word_reaches_no_row_of_a_language_that_never_has_it() -> None:
+    term = by_language({"en": 8, "pt": 0}, {"en": 80, "pt": 20})
+    assert (term.reach, unreached([term], "pt")) == ({"en": 1.0, "pt": 0.0}, 1.0)
+
+
+def test_a_name_of_all_languages_reaches_every_row() -> None:
+    term = by_language({"en": 8, "pt": 2}, {"en": 80, "pt": 20})
+    assert term.reach == {"en": 1.0, "pt": 1.0}
+
+
+def test_a_rarely_quoted_word_reaches_a_language_in_part() -> None:
+    # 1 of 200 rows against 8 of 80 is a twentieth of the rate; a tenth would be enough.
+    term = by_language({"en": 8, "pt": 1}, {"en": 80, "pt": 200})
+    assert term.reach["pt"] == pytest.approx(0.5)
+
+
+def test_a_word_never_seen_tells_no_language_from_another() -> None:
+    term = by_language({"en": 0, "pt": 0}, {"en": 80, "pt": 20})
+    assert term.reach == {"en": 1.0, "pt": 1.0}
+
+
+def test_what_cannot_be_reached_is_weighed_by_idf() -> None:
+    word = by_language({"en": 8, "pt": 0}, {"en": 80, "pt": 20})
+    name = by_language({"en": 8, "pt": 2}, {"en": 80, "pt": 20})
+    assert unreached([word, name], "pt") == pytest.approx(word.idf / (word.idf + name.idf))
+
+
+def test_without_frequencies_by_language_all_is_reached() -> None:
+    (term,) = terms_of("queue", {"queue": everywhere("queue")}, {"queue": 3})
+    assert unreached([term], "pt") == 0
 
 
 def test_a_query_of_stop_words_of_one_language_has_no_terms() -> None:

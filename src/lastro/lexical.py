@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import regex
@@ -25,6 +25,11 @@ MAX_QUERY_WORDS = 64
 
 MAX_JOINED_CHARS = 40
 """A longer joined form would be a whole path or address, which nobody types without its marks."""
+
+REACHED_SHARE = 0.1
+"""A word at least a tenth as frequent in a language's rows as in those of its best language is
+one that they can hold. Measured with Portuguese and Chinese questions on English pages; flat from
+0.05 to 0.1, and no other number moved questions in the language of the pages."""
 
 _CJK = segmentation.CJK
 _UNSTORABLE = regex.compile(r"[\x00\uD800-\uDFFF]")
@@ -82,7 +87,11 @@ class QueryWord:
 
 @dataclass(frozen=True, slots=True)
 class ParsedForm:
-    """A lexeme that PostgreSQL made of a form under a language, with its document frequency."""
+    """A lexeme that PostgreSQL made of a form under a language.
+
+    `df` is the number of rows that hold it: of that language where frequencies are kept by
+    language, of the project otherwise.
+    """
 
     word: int
     form: int
@@ -93,12 +102,17 @@ class ParsedForm:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A query word as it is scored: its weight, and its lexemes by the language of the row."""
+    """A query word as it is scored: its weight, and its lexemes by the language of the row.
+
+    `reach`, in [0, 1] by language, is how far its rows can hold the word at all: 0 for a
+    Portuguese word in English rows, 1 for a name. A language that is missing counts as 1.
+    """
 
     text: str
     df: int
     idf: float
     forms: Mapping[str, tuple[str, ...]]
+    reach: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 def storable(text: str) -> str:
@@ -142,26 +156,39 @@ def query_terms(
     *,
     languages: Sequence[str],
     row_count: int,
+    row_counts: Mapping[str, int] | None = None,
 ) -> tuple[Term, ...]:
     """Return the terms a search scores; none when the query has only stop words.
 
     Stop words are those of the query's own language: the one in which it has most of them.
-    `df` is that of the word's most frequent form.
+    A word counts in a language by its most frequent form. `row_counts`, by language, says that
+    the frequencies are kept by language too, and is what `reach` comes from.
     """
     by_word: dict[int, list[ParsedForm]] = defaultdict(list)
     for form in parsed:
         by_word[form.word].append(form)
     stops = _stop_words(words, by_word, languages=languages)
+    corpus = _Corpus(row_count, row_counts)
     terms: list[Term] = []
     for number, word in enumerate(words):
         if number in stops:
             continue
         found = by_word.get(number, [])
         if word.kind == "cjk":
-            terms.extend(_cjk_terms(word, found, row_count=row_count))
+            terms.extend(_cjk_terms(word, found, corpus=corpus))
         elif word.kind == "word" or any(form.df for form in found):
-            terms.append(_term(word.text, found, row_count=row_count))
+            terms.append(_term(word.text, found, corpus=corpus))
     return tuple({term.text: term for term in terms}.values())
+
+
+def unreached(terms: Iterable[Term], language: str) -> float:
+    """Return the share of a query's weight, in [0, 1], that rows of a language cannot hold.
+
+    There the words say nothing, and their weight falls on the vector, as that of an absent leg.
+    """
+    weights = [(term.idf, term.reach.get(language, 1.0)) for term in terms]
+    total = sum(weight for weight, _ in weights)
+    return sum(weight * (1 - reach) for weight, reach in weights) / total if total else 0.0
 
 
 def idf(df: int, *, row_count: int) -> float:
@@ -407,21 +434,47 @@ def _stop_words(
     return frozenset(number for found in stops.values() if len(found) == most for number in found)
 
 
-def _term(text: str, found: Iterable[ParsedForm], *, row_count: int) -> Term:
+@dataclass(frozen=True, slots=True)
+class _Corpus:
+    row_count: int
+    row_counts: Mapping[str, int] | None
+
+
+def _term(text: str, found: Iterable[ParsedForm], *, corpus: _Corpus) -> Term:
     lexemes: dict[str, dict[str, None]] = defaultdict(dict)
-    df = 0
+    frequencies: dict[str, int] = defaultdict(int)
     for form in found:
         if form.df:
-            df = max(df, form.df)
+            frequencies[form.language] = max(frequencies[form.language], form.df)
             lexemes[form.language][form.lexeme] = None
     forms = {language: tuple(seen) for language, seen in lexemes.items()}
-    return Term(text, df, idf(df, row_count=row_count), forms)
+    if corpus.row_counts is None:
+        df = max(frequencies.values(), default=0)
+        return Term(text, df, idf(df, row_count=corpus.row_count), forms)
+    # A row has one language, so that rows are not counted twice.
+    df = sum(frequencies.values())
+    reach = _reach(frequencies, corpus.row_counts)
+    return Term(text, df, idf(df, row_count=corpus.row_count), forms, reach)
 
 
-def _cjk_terms(word: QueryWord, found: Sequence[ParsedForm], *, row_count: int) -> Iterator[Term]:
+def _reach(frequencies: Mapping[str, int], row_counts: Mapping[str, int]) -> dict[str, float]:
+    """1 everywhere for a word that no language has: it tells none from another."""
+    rates = {
+        language: frequencies.get(language, 0) / count
+        for language, count in row_counts.items()
+        if count
+    }
+    best = max(rates.values(), default=0.0)
+    return {
+        language: min(1.0, rate / (REACHED_SHARE * best)) if best else 1.0
+        for language, rate in rates.items()
+    }
+
+
+def _cjk_terms(word: QueryWord, found: Sequence[ParsedForm], *, corpus: _Corpus) -> Iterator[Term]:
     by_form: dict[str, list[ParsedForm]] = defaultdict(list)
     for form in found:
         by_form[word.forms[form.form]].append(form)
     frequencies = {text: max(form.df for form in forms) for text, forms in by_form.items()}
     for piece in segmentation.query_words(word.text, frequencies):
-        yield _term(piece, by_form.get(piece, ()), row_count=row_count)
+        yield _term(piece, by_form.get(piece, ()), corpus=corpus)
