@@ -451,6 +451,23 @@ def test_every_query_is_used_and_every_used_query_exists() -> None:
     assert used == set(NAMES)
 
 
+def test_each_file_of_queries_is_called_by_one_module_alone() -> None:
+    callers = {
+        (file, path.relative_to(SOURCE).as_posix())
+        for path in SOURCE.rglob("*.py")
+        for file, _ in used_queries(ast.parse(path.read_text()))
+    }
+    assert callers == {
+        ("doctor", "server.py"),
+        ("documents", "store/documents.py"),
+        ("migrations", "db/migrate.py"),
+        ("projects", "store/projects.py"),
+        ("scratch", "db/scratch.py"),
+        ("search", "store/search.py"),
+        ("vectors", "store/vectors.py"),
+    }
+
+
 def used_queries(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """File and name of each query that a module names, in one of the three ways they are named.
 

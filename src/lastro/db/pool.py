@@ -20,6 +20,8 @@ from lastro.errors import (
     StatementTimeout,
 )
 
+AppConnection = Connection[TupleRow]
+
 APP_ROLE = "lastro_app"
 CONNECT_TIMEOUT_S = 10
 POOL_TIMEOUT_S = 30.0
@@ -84,7 +86,7 @@ class Database:
     @contextmanager
     def transaction(
         self, *, projects: Sequence[int] = (), settings: Mapping[str, str] | None = None
-    ) -> Generator[Connection[TupleRow]]:
+    ) -> Generator[AppConnection]:
         """One transaction that sees only ``projects``, with ``settings`` for its length.
 
         Errors: DatabaseUnavailable, SchemaOutOfDate, Conflict or InvalidInput, by SQLSTATE.
@@ -94,7 +96,7 @@ class Database:
             yield connection
 
     @contextmanager
-    def session(self) -> Generator[Connection[TupleRow]]:
+    def session(self) -> Generator[AppConnection]:
         """A connection outside any transaction, for a lock that spans several."""
         try:
             connection = self._pool.getconn()
@@ -118,7 +120,7 @@ class Database:
 
 
 @contextmanager
-def savepoint(connection: Connection[TupleRow]) -> Generator[None]:
+def savepoint(connection: AppConnection) -> Generator[None]:
     """A step of a transaction that may fail alone: it is undone, and the transaction goes on.
 
     Errors: as ``Database.transaction``, StatementTimeout among them.
@@ -128,7 +130,7 @@ def savepoint(connection: Connection[TupleRow]) -> Generator[None]:
 
 
 def set_local(
-    connection: Connection[TupleRow], *, projects: Sequence[int], settings: Mapping[str, str]
+    connection: AppConnection, *, projects: Sequence[int], settings: Mapping[str, str]
 ) -> None:
     """Set the visible projects and other settings until the transaction ends, in one round trip."""
     values = {"lastro.projects": "{" + ",".join(map(str, projects)) + "}", **settings}
@@ -140,7 +142,7 @@ def set_local(
 
 
 @contextmanager
-def connect(url: str) -> Generator[Connection[TupleRow]]:
+def connect(url: str) -> Generator[AppConnection]:
     """One plain connection as the user of ``url``, for migrations and other owner's work.
 
     It waits as long as that takes, and commits at the end. Errors: as ``Database.transaction``.
@@ -163,7 +165,7 @@ def _check_url(url: str) -> str:
     return url
 
 
-def _configure(connection: Connection[TupleRow]) -> None:
+def _configure(connection: AppConnection) -> None:
     """Become the application's role, and find pgvector whatever the user's search path."""
     connection.execute(f"SET ROLE {APP_ROLE}; SET search_path = pg_catalog, pg_temp")
     if connection.execute(_FIND_VECTOR).fetchone() is None:

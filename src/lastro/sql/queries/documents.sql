@@ -1,4 +1,4 @@
--- Documents and their chunks; called only by store.py.
+-- Documents and their chunks; called only by store/documents.py.
 
 -- name: source_documents
 -- What the index holds of a source; index documents_place_key.

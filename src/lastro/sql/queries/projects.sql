@@ -1,4 +1,4 @@
--- Projects and their sources; called only by store.py.
+-- Projects and their sources; called only by store/projects.py.
 
 -- name: find_project
 -- By primary name; index projects_slug_key.

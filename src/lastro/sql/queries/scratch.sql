@@ -26,5 +26,5 @@ DROP DATABASE IF EXISTS {name};
 DROP DATABASE IF EXISTS {name} WITH (FORCE);
 
 -- name: settle
--- What autovacuum would do in a minute: visibility and statistics, so that plans are the usual ones.
+-- What autovacuum would do in a minute: visibility and statistics, so that plans are the usual.
 VACUUM (ANALYZE) lastro.chunks, lastro.documents, lastro.lexeme_stats, lastro.corpus_stats;

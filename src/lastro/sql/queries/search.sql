@@ -1,5 +1,5 @@
--- The two legs and what completes them; called only by store.py. {filter} is the compiled hard
--- filter over the view searchable, which itself keeps published rows of visible projects only.
+-- The two legs and what completes them; called only by store/search.py. {filter} is the compiled
+-- hard filter over the view searchable, which itself keeps published rows of visible projects only.
 
 -- name: project_statistics
 -- N and mean length by language, at the last refresh; index corpus_stats_pkey.

@@ -1,4 +1,5 @@
--- The vector column, its index, the active embedder and the embedding cache.
+-- The vector column, its index, the active embedder and the embedding cache; called only by
+-- store/vectors.py.
 
 -- name: vector_dimension
 -- Width of chunks.embedding, or no row while there is none.

@@ -1,0 +1,170 @@
+"""Projects and their sources: rows of ``projects`` and ``sources``, and the turn to index one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
+
+from lastro.db.pool import AppConnection
+from lastro.errors import NotFound
+from lastro.sql import load_queries
+from lastro.types import FileNote, Scope
+
+# Name space of the advisory locks that index runs take, one for each project.
+_PROJECT_LOCKS = 7_125
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """A tenant."""
+
+    id: int
+    slug: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where a project's files come from; ``revision`` and ``indexed_at`` are stored facts."""
+
+    name: str
+    root: str
+    ref: str | None
+    revision: str | None
+    indexed_at: datetime | None
+    skipped: list[dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectState:
+    """A project with its counts, for listings."""
+
+    id: int
+    slug: str
+    name: str
+    scopes: list[Scope]
+    revision: str | None
+    documents: int
+    incomplete: int
+    chunks: int
+    without_vector: int
+    indexed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeCounts:
+    """What the index holds of one scope of a project."""
+
+    scope: Scope
+    indexed: int
+    with_vectors: int
+    incomplete: int
+    chunks: int
+
+
+def find_project(connection: AppConnection, slug: str) -> Project:
+    """The project called ``slug``. Errors: NotFound."""
+    with connection.cursor(row_factory=class_row(Project)) as cursor:
+        found = cursor.execute(load_queries("projects")["find_project"], {"slug": slug}).fetchone()
+    if found is None:
+        raise NotFound(
+            f"there is no project {slug!r}",
+            remedy="see `lastro projects`, or make it with `lastro index`",
+        )
+    return found
+
+
+def ensure_project(connection: AppConnection, slug: str) -> Project:
+    """The project called ``slug``, created where it is missing."""
+    connection.execute(load_queries("projects")["create_project"], {"slug": slug})
+    return find_project(connection, slug)
+
+
+def all_projects(connection: AppConnection) -> list[Project]:
+    """Every project, by name."""
+    with connection.cursor(row_factory=class_row(Project)) as cursor:
+        return cursor.execute(load_queries("projects")["all_projects"]).fetchall()
+
+
+def project_states(connection: AppConnection, project_ids: Sequence[int]) -> list[ProjectState]:
+    """Counts of the named projects, by name; they must be visible to the transaction."""
+    with connection.cursor(row_factory=class_row(ProjectState)) as cursor:
+        return cursor.execute(
+            load_queries("projects")["project_summaries"], {"projects": list(project_ids)}
+        ).fetchall()
+
+
+def lock_project(connection: AppConnection, project_id: int) -> None:
+    """Wait for the turn of this session to index the project."""
+    connection.execute(
+        load_queries("projects")["lock_project"],
+        {"space": _PROJECT_LOCKS, "project_id": project_id % 2**31},
+    )
+
+
+def unlock_project(connection: AppConnection, project_id: int) -> None:
+    """Give the turn back."""
+    connection.execute(
+        load_queries("projects")["unlock_project"],
+        {"space": _PROJECT_LOCKS, "project_id": project_id % 2**31},
+    )
+
+
+def project_is_locked(connection: AppConnection, project_id: int) -> bool:
+    """Whether some session has its turn now."""
+    row = connection.execute(
+        load_queries("projects")["project_is_locked"],
+        {"space": _PROJECT_LOCKS, "project_id": project_id % 2**31},
+    ).fetchone()
+    return row is not None and bool(row[0])
+
+
+def scope_counts(connection: AppConnection, project_id: int) -> list[ScopeCounts]:
+    """Documents and chunks of a project by scope."""
+    with connection.cursor(row_factory=class_row(ScopeCounts)) as cursor:
+        return cursor.execute(
+            load_queries("projects")["scope_counts"], {"project_id": project_id}
+        ).fetchall()
+
+
+def project_sources(connection: AppConnection, project_id: int) -> list[Source]:
+    """The sources of a project, by name."""
+    with connection.cursor(row_factory=class_row(Source)) as cursor:
+        return cursor.execute(
+            load_queries("projects")["project_sources"], {"project_id": project_id}
+        ).fetchall()
+
+
+def folder_projects(connection: AppConnection, root: str) -> list[tuple[str, str]]:
+    """Slug and source name of each visible project that indexes ``root``, last indexed first."""
+    rows = connection.execute(load_queries("projects")["find_source"], {"root": root})
+    return [(row[0], row[1]) for row in rows]
+
+
+def save_source(
+    connection: AppConnection,
+    *,
+    project_id: int,
+    name: str,
+    root: str,
+    ref: str | None,
+    revision: str | None,
+    skipped: Sequence[FileNote],
+    finished: bool,
+) -> None:
+    """Record a source; revision, time and skipped files move only when a run ``finished``."""
+    notes = [{"path": note.path, "reason": note.reason} for note in skipped]
+    connection.execute(
+        load_queries("projects")["save_source"],
+        {
+            "project_id": project_id,
+            "name": name,
+            "root": root,
+            "ref": ref,
+            "revision": revision,
+            "skipped": Jsonb(notes),
+            "finished": finished,
+        },
+    )

@@ -1,0 +1,165 @@
+"""The two legs, what completes their scores, and the text of the hits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+from pgvector import HalfVector
+from psycopg.rows import class_row
+from psycopg.sql import SQL, Composable
+
+from lastro.db.pool import AppConnection
+from lastro.filters import Predicate
+from lastro.lexical_sql import LexicalScore
+from lastro.sql import load_queries
+from lastro.types import LanguageStatistics, Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegRow:
+    """A candidate as one leg found it; ``place`` is its path, session or key."""
+
+    id: UUID
+    document_id: UUID
+    place: str
+    ordinal: int
+    char_start: int
+    char_end: int
+    score: float
+    matched: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HitRow:
+    """Content and citation of a hit."""
+
+    id: UUID
+    scope: Scope
+    content: str
+    source_path: str | None
+    session_id: str | None
+    event_id: str | None
+    entity_key: str | None
+    entity_type: str | None
+    heading_path: list[str] | None
+    anchor: str | None
+    line_start: int | None
+    line_end: int | None
+    title: str | None
+    source: str | None
+    revision: str | None
+    adr_number: int | None
+    adr_status: str | None
+    adr_date: str | None
+    adr_superseded_by: str | None
+
+
+def project_statistics(connection: AppConnection, project_id: int) -> list[LanguageStatistics]:
+    """Rows and mean length by language, most rows first."""
+    with connection.cursor(row_factory=class_row(LanguageStatistics)) as cursor:
+        return cursor.execute(
+            load_queries("search")["project_statistics"], {"project_id": project_id}
+        ).fetchall()
+
+
+def parse_query(
+    connection: AppConnection,
+    forms: Sequence[tuple[int, int, str]],
+    *,
+    project_id: int,
+    languages: Sequence[str],
+) -> list[tuple[int, int, str, str, int]]:
+    """Lexemes and frequencies of (word, form, text) under each language.
+
+    Returns (word, form, language, lexeme, df) rows.
+    """
+    return connection.execute(
+        load_queries("search")["parse_query"],
+        {
+            "word_nos": [form[0] for form in forms],
+            "form_nos": [form[1] for form in forms],
+            "forms": [form[2] for form in forms],
+            "languages": list(languages),
+            "project_id": project_id,
+        },
+    ).fetchall()
+
+
+def count_up_to(connection: AppConnection, predicate: Predicate, *, limit: int) -> int:
+    """Rows with a vector that the filter keeps, counted no further than ``limit``."""
+    query = load_queries("search")["count_up_to"].format(filter=predicate.condition)
+    row = connection.execute(query, {**predicate.parameters, "limit": limit}).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def vector_leg(
+    connection: AppConnection,
+    predicate: Predicate,
+    *,
+    embedding: NDArray[np.float32],
+    depth: int,
+    exact: bool,
+) -> list[LegRow]:
+    """The ``depth`` nearest rows by cosine, best first; ``exact`` reads every kept row."""
+    name = "vector_leg_exact" if exact else "vector_leg_hnsw"
+    query = load_queries("search")[name].format(filter=predicate.condition)
+    parameters = {**predicate.parameters, "embedding": HalfVector(embedding), "depth": depth}
+    with connection.cursor(row_factory=class_row(LegRow)) as cursor:
+        return cursor.execute(query, parameters).fetchall()
+
+
+def lexical_leg(
+    connection: AppConnection,
+    predicate: Predicate,
+    *,
+    gate: Composable,
+    score: Composable,
+    depth: int,
+    row_limit: int,
+) -> list[LegRow]:
+    """The ``depth`` best of the rows that pass ``gate``, best first.
+
+    ``matched`` of each row is how many passed, at most ``row_limit``.
+    """
+    query = load_queries("search")["lexical_leg"].format(
+        filter=predicate.condition, gate=gate, score=score
+    )
+    parameters = {**predicate.parameters, "depth": depth, "row_limit": row_limit}
+    with connection.cursor(row_factory=class_row(LegRow)) as cursor:
+        return cursor.execute(query, parameters).fetchall()
+
+
+def complete_scores(
+    connection: AppConnection,
+    ids: Sequence[UUID],
+    *,
+    project_id: int,
+    embedding: NDArray[np.float32] | None,
+    scoring: LexicalScore | None,
+) -> dict[UUID, tuple[float | None, float | None]]:
+    """Vector and lexical score of each row, None where it has no vector or does not match."""
+    cosine = SQL("NULL::double precision")
+    parameters: dict[str, object] = {"project_id": project_id, "ids": list(ids)}
+    if embedding is not None:
+        cosine = SQL("1 - (embedding <=> %(embedding)s::halfvec)")
+        parameters["embedding"] = HalfVector(embedding)
+    lexical = SQL("NULL::double precision")
+    if scoring is not None:
+        lexical = SQL("CASE WHEN {match} THEN {score} END").format(
+            match=scoring.match, score=scoring.score
+        )
+    query = load_queries("search")["complete_scores"].format(cosine=cosine, lexical=lexical)
+    return {row[0]: (row[1], row[2]) for row in connection.execute(query, parameters)}
+
+
+def fetch_hits(
+    connection: AppConnection, ids: Sequence[UUID], *, project_id: int
+) -> dict[UUID, HitRow]:
+    """Content and citation of the named chunks."""
+    with connection.cursor(row_factory=class_row(HitRow)) as cursor:
+        rows = cursor.execute(
+            load_queries("search")["fetch_hits"], {"project_id": project_id, "ids": list(ids)}
+        ).fetchall()
+    return {row.id: row for row in rows}

@@ -1,0 +1,133 @@
+"""The vector column, the embedder that fills it, and the cache of embeddings."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+from pgvector import HalfVector
+from psycopg.rows import class_row
+from psycopg.sql import Literal
+
+from lastro.db.pool import AppConnection
+from lastro.sql import load_queries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveEmbedder:
+    """The embedder whose vectors this database holds."""
+
+    id: str
+    version: str
+    dimension: int
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnembeddedChunk:
+    """A stored chunk that has no vector yet, with what is embedded of it."""
+
+    id: UUID
+    title: str
+    heading_text: str
+    context: str
+    content: str
+
+
+def vector_dimension(connection: AppConnection) -> int | None:
+    """Width of the vector column; None before the first vector."""
+    row = connection.execute(load_queries("vectors")["vector_dimension"]).fetchone()
+    return None if row is None else int(row[0])
+
+
+def add_vector_column(connection: AppConnection, dimension: int) -> None:
+    """Add the vector column with its index. Owner only."""
+    connection.execute(
+        load_queries("vectors")["add_vector_column"].format(dimension=Literal(dimension))
+    )
+
+
+def active_embedder(connection: AppConnection) -> ActiveEmbedder | None:
+    """The embedder of this database's vectors; None before the first."""
+    with connection.cursor(row_factory=class_row(ActiveEmbedder)) as cursor:
+        return cursor.execute(load_queries("vectors")["active_embedder"]).fetchone()
+
+
+def set_active_embedder(connection: AppConnection, embedder: ActiveEmbedder) -> None:
+    """Record the first embedder; a no-op where there is one already."""
+    connection.execute(
+        load_queries("vectors")["set_active_embedder"],
+        {
+            "id": embedder.id,
+            "version": embedder.version,
+            "dimension": embedder.dimension,
+            "fingerprint": embedder.fingerprint,
+        },
+    )
+
+
+def chunks_without_vector(
+    connection: AppConnection, project_id: int, *, limit: int
+) -> list[UnembeddedChunk]:
+    """Chunks of incomplete documents, by place."""
+    with connection.cursor(row_factory=class_row(UnembeddedChunk)) as cursor:
+        return cursor.execute(
+            load_queries("vectors")["chunks_without_vector"],
+            {"project_id": project_id, "limit": limit},
+        ).fetchall()
+
+
+def set_embeddings(
+    connection: AppConnection,
+    vectors: Sequence[tuple[UUID, NDArray[np.float32]]],
+    *,
+    project_id: int,
+    model: str,
+    version: str,
+) -> None:
+    """Give stored chunks their vectors."""
+    ordered = sorted(vectors, key=lambda pair: pair[0])
+    connection.execute(
+        load_queries("vectors")["set_embeddings"],
+        {
+            "project_id": project_id,
+            "model": model,
+            "version": version,
+            "ids": [id_ for id_, _ in ordered],
+            "embeddings": [HalfVector(vector).to_text() for _, vector in ordered],
+        },
+    )
+
+
+def complete_documents(connection: AppConnection, project_id: int) -> None:
+    """Mark documents complete of which every chunk has a vector."""
+    connection.execute(load_queries("vectors")["complete_documents"], {"project_id": project_id})
+
+
+def cached_embeddings(
+    connection: AppConnection, hashes: Sequence[bytes], *, fingerprint: str
+) -> dict[bytes, NDArray[np.float32]]:
+    """Vectors known for these text hashes, by hash."""
+    rows = connection.execute(
+        load_queries("vectors")["cached_embeddings"],
+        {"fingerprint": fingerprint, "hashes": list(hashes)},
+    )
+    return {bytes(row[0]): np.frombuffer(row[1], dtype="<f4") for row in rows}
+
+
+def cache_embeddings(
+    connection: AppConnection,
+    vectors: Mapping[bytes, NDArray[np.float32]],
+    *,
+    fingerprint: str,
+) -> None:
+    """Keep vectors by the hash of their text."""
+    connection.execute(
+        load_queries("vectors")["cache_embeddings"],
+        {
+            "fingerprint": fingerprint,
+            "hashes": list(vectors),
+            "embeddings": [vector.astype("<f4").tobytes() for vector in vectors.values()],
+        },
+    )
