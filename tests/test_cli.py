@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -166,6 +167,16 @@ def test_a_command_has_the_options_of_the_manual(command: str):
 def test_a_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]):
     assert main([*command.split()[1:], "--help"]) == 0
     assert command in capsys.readouterr().out
+
+
+def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]):
+    assert main([]) == 0
+    assert "Commands:" in capsys.readouterr().out
+
+
+def test_the_release_is_told(capsys: pytest.CaptureFixture[str]):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"lastro {version('lastro')}\n"
 
 
 # --- search --------------------------------------------------------------------------------------
@@ -370,6 +381,7 @@ def test_an_address_without_password_is_shown_as_it_is():
         (["search", "boat", "-k", "many"], "INVALID_INPUT", 2),
         (["search"], "INVALID_INPUT", 2),
         (["serch", "boat"], "INVALID_INPUT", 2),
+        (["db"], "INVALID_INPUT", 2),
         (["search", "boat", "--colour"], "INVALID_INPUT", 2),
         (["search", "boat", "--scope", "code"], "INVALID_FILTER", 2),
         (["search", "boat", "--profile", "gut"], "INVALID_INPUT", 2),

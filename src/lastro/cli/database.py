@@ -11,7 +11,7 @@ from lastro.db.embedded import EmbeddedStatus
 from lastro.errors import ConfigError
 from lastro.wire import to_json
 
-app = typer.Typer(help="Start, stop or describe the embedded server.", no_args_is_help=True)
+app = typer.Typer(help="Start, stop or describe the embedded server.")
 
 
 def init(*, format_: FormatOption = Format.TABLE) -> None:

@@ -15,7 +15,7 @@ from lastro.cli.tables import pairs, table
 from lastro.config import load_settings
 from lastro.evaluation import Evaluation, EvaluationRequest, evaluation_json
 
-app = typer.Typer(help="Measure ranking on a set with judged answers.", no_args_is_help=True)
+app = typer.Typer(help="Measure ranking on a set with judged answers.")
 
 
 @app.callback()

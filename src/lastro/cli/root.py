@@ -5,13 +5,15 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib.metadata import version
 from itertools import pairwise
+from typing import Annotated
 
 import typer
 
 from lastro.cli import configuration, database, evaluate, inspecting, working
 from lastro.cli.options import Format
-from lastro.cli.output import forget, prepare_streams, print_error
+from lastro.cli.output import forget, prepare_streams, print_data, print_error
 from lastro.errors import EXIT_DONE, EXIT_FAILED, InvalidInput, LastroError, exit_code
 
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells say it
@@ -20,7 +22,6 @@ app = typer.Typer(
     name="lastro",
     help="Retrieval you can cite, on the PostgreSQL you already run.",
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -36,9 +37,28 @@ app.add_typer(database.app, name="db")
 app.add_typer(evaluate.app, name="eval")
 
 
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer's calling convention
+    if asked:
+        print_data([f"lastro {version('lastro')}"])
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the release and exit."
+        ),
+    ] = False,
+) -> None:
+    """Retrieval you can cite, on the PostgreSQL you already run."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; never raises."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     prepare_streams()
     # The pool logs each failed attempt to connect; what it means is in the error that we print.
     logging.getLogger("psycopg").addHandler(logging.NullHandler())

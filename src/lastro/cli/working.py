@@ -1,5 +1,6 @@
 """``lastro index`` and ``lastro search``."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,9 +23,11 @@ from lastro.indexing import DEFAULT_REF, IndexRequest
 from lastro.search import DEFAULT_K, SearchRequest
 from lastro.wire import to_json
 
+HERE = Path()
+
 
 def index(
-    path: PathArgument = ".",  # pyright: ignore[reportArgumentType] - typer makes it a Path
+    path: PathArgument = HERE,
     *,
     project: ProjectOption = None,
     ref: Annotated[
