@@ -86,7 +86,8 @@ SHIPPED: Mapping[str, Profile] = {profile.name: profile for profile in (DEFAULT,
 class Candidate:
     """A row that a leg found, with both signals; a signal that gave no score is None.
 
-    Ranks count from 1 within a leg's list; None where that leg did not find the row.
+    Ranks count from 1 within a leg's list; None where that leg did not find the row. ``unreached``
+    is the share of the query, in [0, 1], that rows of its language cannot hold at all.
     """
 
     id: UUID
@@ -99,6 +100,7 @@ class Candidate:
     lexical_score: float | None
     vector_rank: int | None = None
     lexical_rank: int | None = None
+    unreached: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +114,28 @@ class Ranked:
 def fuse(candidates: Iterable[Candidate], profile: Profile, *, legs: Sequence[str]) -> list[Ranked]:
     """Weighted sum on absolute scales, best first; a missing signal adds nothing.
 
-    ``legs`` names those that ran: with one absent, the other carries the whole weight.
+    ``legs`` names those that ran: with one absent, the other carries the whole weight. Likewise
+    the words that a row's language cannot hold say nothing there, and their weight falls on its
+    vector: else every row of the question's own language would stand above a better answer in
+    another.
     """
-    weights = {"vector": profile.vector_weight, "lexical": profile.lexical_weight}
-    total = sum(weights[leg] for leg in legs) or 1.0
-    vector = weights["vector"] / total if "vector" in legs else 0.0
-    lexical = weights["lexical"] / total if "lexical" in legs else 0.0
-    ranked = [
-        Ranked(c, vector * (c.vector_score or 0.0) + lexical * (c.lexical_score or 0.0))
-        for c in candidates
-    ]
+    ranked = [Ranked(c, _score(c, profile, legs=legs)) for c in candidates]
     return sorted(ranked, key=_order)
+
+
+def _score(candidate: Candidate, profile: Profile, *, legs: Sequence[str]) -> float:
+    vector, lexical = weights(profile, legs=legs)
+    if "vector" in legs:
+        vector += lexical * candidate.unreached
+    return vector * (candidate.vector_score or 0.0) + lexical * (candidate.lexical_score or 0.0)
+
+
+def weights(profile: Profile, *, legs: Sequence[str]) -> tuple[float, float]:
+    """Vector and lexical weight when ``legs`` ran; they add up to 1."""
+    vector = profile.vector_weight if "vector" in legs else 0.0
+    lexical = profile.lexical_weight if "lexical" in legs else 0.0
+    total = (vector + lexical) or 1.0
+    return vector / total, lexical / total
 
 
 def _order(ranked: Ranked) -> tuple[float, str, int, str]:
@@ -139,7 +152,7 @@ def has_evidence(ranked: Ranked, profile: Profile, *, legs: Sequence[str]) -> bo
     threshold, c = profile.threshold, ranked.candidate
     if threshold is None:
         return True
-    if isinstance(threshold, float):
+    if not isinstance(threshold, Thresholds):
         return len(legs) < 2 or ranked.score >= threshold
     on_both = c.vector_score is not None and c.lexical_score is not None
     return (
