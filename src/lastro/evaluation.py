@@ -17,12 +17,12 @@ from lastro.beir import Passage, Question, RetrievalSet, collapsed, load_set
 from lastro.db.pool import Database
 from lastro.db.scratch import scratch_database, settle
 from lastro.documents import FileIdentity, Pipeline, Prepared, prepare_passage
-from lastro.embedders import fingerprint
+from lastro.embedders import Embedder, fingerprint
 from lastro.embedding import embed_texts
 from lastro.errors import InvalidInput, ProviderError
 from lastro.language import detect_language
 from lastro.search import Engine, Found, SearchRequest, find, find_profile, search
-from lastro.types import Degraded, ProfileRef
+from lastro.types import DegradedReason, ProfileRef
 from lastro.writing import Writer
 
 PROJECT = "evaluation"
@@ -231,12 +231,7 @@ def store_passages(
         ]
         writer.write(batch, project_id=project_id, stale=())
         if writer.reason is not None:
-            raise ProviderError(
-                f"the embedder {writer.embedder.id} failed ({writer.reason}), and figures without "
-                "its vectors would mislead",
-                reason=writer.reason,
-                remedy="see `lastro doctor`",
-            )
+            raise _without_vectors(writer.embedder, writer.reason)
         languages.update(item.document.language for item in batch)
         chunks += sum(len(item.chunks) for item in batch)
     progress(len(passages))
@@ -313,13 +308,14 @@ def _warm_cache(engine: Engine, questions: Sequence[Question]) -> None:
     texts = [question.text for question in questions]
     made = embed_texts(engine.cache or engine.database, engine.embedder, texts, role="query")
     if made.failure is not None:
-        raise _failed(made.failure)
+        raise _without_vectors(engine.embedder, made.failure.reason)
 
 
-def _failed(failure: Degraded) -> ProviderError:
+def _without_vectors(embedder: Embedder, reason: DegradedReason) -> ProviderError:
     return ProviderError(
-        f"{failure.detail}; figures without vectors would mislead",
-        reason=failure.reason,
+        f"the embedder {embedder.id} failed ({reason}), and figures without its vectors would "
+        "mislead",
+        reason=reason,
         remedy="see `lastro doctor`",
     )
 
