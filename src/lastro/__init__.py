@@ -1,9 +1,11 @@
 """Lastro: retrieval you can cite, on the PostgreSQL you already run.
 
-    from lastro import SearchRequest, build, load_settings
+from lastro import SearchRequest, build, load_settings
 
-    with build(load_settings()) as app:
-        outcome = app.search(SearchRequest(query="why HNSW and not IVFFlat"))
+with build(load_settings()) as app:
+    outcome = app.search(SearchRequest(query="why HNSW and not IVFFlat"))
+
+What is named here is public; everything else may change.
 """
 
 from lastro.app import App, build
