@@ -85,7 +85,11 @@ def add_statistics(
     connection: psycopg.Connection, project_id: int, *, language: str = "en"
 ) -> None:
     """What a refresh would store for one row of one word."""
-    insert(connection, "lexeme_stats", {"project_id": project_id, "lexeme": language, "df": 1})
+    insert(
+        connection,
+        "lexeme_stats",
+        {"project_id": project_id, "language": language, "lexeme": language, "df": 1},
+    )
     insert(
         connection,
         "corpus_stats",

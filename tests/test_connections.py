@@ -281,7 +281,8 @@ def test_any_other_unique_violation_is_a_conflict_too(
         app_database.transaction(projects=[project_id]) as connection,
     ):
         connection.execute(
-            "INSERT INTO lastro.lexeme_stats SELECT %s, 'word', df FROM unnest('{1,2}'::int[]) df",
+            "INSERT INTO lastro.lexeme_stats"
+            " SELECT %s, 'en', 'word', df FROM unnest('{1,2}'::int[]) AS df",
             [project_id],
         )
 

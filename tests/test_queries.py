@@ -295,9 +295,16 @@ def test_statistics_count_published_rows_by_language(
     with app_database.transaction(projects=[project_id]) as connection:
         for _ in range(2):  # counted afresh, not added up
             store.refresh_statistics(connection, project_id)
-        stored = connection.execute("SELECT lexeme, df FROM lastro.lexeme_stats ORDER BY lexeme")
+        stored = connection.execute(
+            "SELECT language, lexeme, df FROM lastro.lexeme_stats ORDER BY lexeme"
+        )
         # ink: rows 1 and 2; azul and tint (Portuguese stems): row 3
-        assert stored.fetchall() == [("azul", 1), ("ink", 2), ("red", 1), ("tint", 1)]
+        assert stored.fetchall() == [
+            ("pt", "azul", 1),
+            ("en", "ink", 2),
+            ("en", "red", 1),
+            ("pt", "tint", 1),
+        ]
         assert store.project_statistics(connection, project_id) == [
             LanguageStatistics(
                 language="en", chunk_count=2, mean_length=(3 + 1) / 2, mean_lexemes=(2 + 1) / 2

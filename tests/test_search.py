@@ -348,6 +348,26 @@ def test_a_question_in_another_language_is_answered_by_meaning_alone(
     assert outcome.hits[0].lexical_score is None
 
 
+def test_a_better_answer_in_another_language_stands_above_chance_words(
+    real_library, tmp_path
+) -> None:
+    real_library.add(
+        tmp_path,
+        {
+            "docs/backup.md": "# Backups\n\nThe database is copied every night at two o'clock.\n",
+            **{
+                f"docs/{n}.md": f"# Nota {n}\n\nO banco da praça {n} abre cedo, feita a hora.\n"
+                for n in range(6)
+            },
+        },
+    )
+    question = "quando é feita a cópia de segurança do banco de dados?"
+    outcome = real_library.ask(question, explain=True)
+    assert origin(outcome.hits[0]).source_path == "docs/backup.md"
+    unreached = outcome.explain["lexical"]["unreached"]
+    assert 0 == unreached["pt"] < unreached["en"]
+
+
 def test_what_nothing_speaks_for_is_withheld_and_said(library, tmp_path) -> None:
     library.add(tmp_path, {"docs/queue.md": QUEUE, "docs/plain.md": PLAIN})
     outcome = library.ask("volcanoes of Iceland")

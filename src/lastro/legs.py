@@ -11,7 +11,15 @@ from psycopg.sql import Composable
 
 from lastro import store
 from lastro.filters import Predicate
-from lastro.lexical import ParsedForm, QueryWord, Term, query_terms, query_words, storable
+from lastro.lexical import (
+    ParsedForm,
+    QueryWord,
+    Term,
+    query_terms,
+    query_words,
+    storable,
+    unreached,
+)
 from lastro.lexical_sql import (
     LexicalScore,
     coverage,
@@ -52,11 +60,13 @@ class LexicalLeg:
     """Rows that hold the query's rarest words, best first.
 
     ``scoring`` judges any other row alike; None when the query has no word to look up. ``marks``
-    are the spellings to highlight.
+    are the spellings to highlight; ``unreached`` is, by language, the share of the query that its
+    rows cannot hold.
     """
 
     rows: Sequence[LegRow] = ()
     marks: Sequence[str] = ()
+    unreached: Mapping[str, float] = field(default_factory=dict[str, float])
     scoring: LexicalScore | None = None
     degraded: Sequence[Degraded] = ()
     explain: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -107,13 +117,20 @@ def run_lexical_leg(
     rows, degraded, gate = _rarest_first(
         connection, predicate, terms, scoring=scoring, languages=present
     )
+    beyond = {language: unreached(terms, language) for language in present}
     shown = [{"text": t.text, "df": t.df, "idf": t.idf} for t in terms]
     return LexicalLeg(
         rows=rows,
         marks=_marks(words, terms),
+        unreached=beyond,
         scoring=scoring,
         degraded=degraded,
-        explain={"terms": shown, "candidates": gate, "found": len(rows)},
+        explain={
+            "terms": shown,
+            "candidates": gate,
+            "found": len(rows),
+            "unreached": beyond,
+        },
     )
 
 
@@ -148,6 +165,7 @@ def _terms(
         (ParsedForm(*row) for row in parsed),
         languages=languages,
         row_count=sum(row.chunk_count for row in statistics),
+        row_counts={row.language: row.chunk_count for row in statistics},
     )
 
 
@@ -262,6 +280,7 @@ def join_legs(
         Candidate(
             id=row.id,
             document_id=row.document_id,
+            unreached=lexical.unreached.get(row.language, 0.0),
             place=row.place,
             ordinal=row.ordinal,
             char_start=row.char_start,

@@ -25,7 +25,16 @@ from lastro.legs import (
     run_vector_leg,
 )
 from lastro.lexical import storable
-from lastro.ranking import MAX_K, Candidate, Profile, Ranked, fuse, has_evidence, one_per_place
+from lastro.ranking import (
+    MAX_K,
+    Candidate,
+    Profile,
+    Ranked,
+    fuse,
+    has_evidence,
+    one_per_place,
+    weights,
+)
 from lastro.store import AppConnection, Project
 from lastro.types import Degraded, Outcome
 
@@ -236,17 +245,16 @@ def _explain(candidate: Candidate) -> dict[str, Any]:
     return {
         "vectorRank": candidate.vector_rank,
         "lexicalRank": candidate.lexical_rank,
+        "unreached": candidate.unreached,
     }
 
 
 def _explain_legs(found: Found) -> dict[str, Any]:
+    vector, lexical = weights(found.profile, legs=found.legs)
     return {
         "legs": list(found.legs),
         "vector": dict(found.vector.explain),
         "lexical": dict(found.lexical.explain),
-        "weights": {
-            "vector": found.profile.vector_weight,
-            "lexical": found.profile.lexical_weight,
-        },
+        "weights": {"vector": vector, "lexical": lexical},
         "candidates": len(found.ranked),
     }

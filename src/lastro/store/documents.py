@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 from psycopg.rows import class_row
-from psycopg.sql import SQL, Identifier, Literal
+from psycopg.sql import SQL, Identifier
 from psycopg.types.json import Jsonb
 
 from lastro.db.pool import AppConnection
@@ -180,12 +180,8 @@ def _scalar(
 def refresh_statistics(connection: AppConnection, project_id: int) -> None:
     """Count again what the lexical score needs: document frequencies, rows and mean lengths."""
     queries = load_queries("documents")
-    source = queries["lexeme_source"].format(project_id=Literal(project_id))
     parameters = {"project_id": project_id}
     connection.execute(queries["delete_lexeme_stats"], parameters)
-    connection.execute(
-        queries["insert_lexeme_stats"].format(statement=Literal(source.as_string(connection))),
-        parameters,
-    )
     connection.execute(queries["delete_corpus_stats"], parameters)
     connection.execute(queries["insert_corpus_stats"], parameters)
+    connection.execute(queries["insert_lexeme_stats"], parameters)

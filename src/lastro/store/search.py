@@ -23,6 +23,7 @@ class LegRow:
 
     id: UUID
     document_id: UUID
+    language: str
     place: str
     ordinal: int
     char_start: int

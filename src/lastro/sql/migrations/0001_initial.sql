@@ -229,12 +229,14 @@ CREATE INDEX chunks_path_idx ON lastro.chunks (project_id, source_path text_patt
 CREATE INDEX documents_incomplete_idx ON lastro.documents (project_id)
     WHERE state = 'incomplete';
 
--- Document frequency of each lexeme among a project's published rows, as of the last refresh.
+-- Document frequency of each lexeme among a project's published rows of a language, as of the last
+-- refresh: by language, since the same letters may be a name in one and a chance in another.
 CREATE TABLE lastro.lexeme_stats (
     project_id bigint NOT NULL,
+    language text NOT NULL,
     lexeme text NOT NULL,
     df integer NOT NULL,
-    CONSTRAINT lexeme_stats_pkey PRIMARY KEY (project_id, lexeme),
+    CONSTRAINT lexeme_stats_pkey PRIMARY KEY (project_id, language, lexeme),
     CONSTRAINT lexeme_stats_project_fkey FOREIGN KEY (project_id)
         REFERENCES lastro.projects (id) ON DELETE CASCADE
 );

@@ -59,12 +59,15 @@ WHERE project_id = %(project_id)s AND state = 'incomplete';
 DELETE FROM lastro.lexeme_stats WHERE project_id = %(project_id)s;
 
 -- name: insert_lexeme_stats
--- ts_stat takes its query as text: {statement} is a composed literal holding the project's id.
-INSERT INTO lastro.lexeme_stats (project_id, lexeme, df)
-SELECT %(project_id)s, word, ndoc FROM ts_stat({statement});
-
--- name: lexeme_source
-SELECT search_vector FROM lastro.chunks WHERE project_id = {project_id} AND status = 'published';
+-- For each language of corpus_stats, which is refreshed before; ts_stat takes its query as text.
+INSERT INTO lastro.lexeme_stats (project_id, language, lexeme, df)
+SELECT c.project_id, c.language, s.word, s.ndoc
+FROM lastro.corpus_stats AS c
+CROSS JOIN LATERAL ts_stat(
+    'SELECT search_vector FROM lastro.chunks WHERE status = ''published'' AND project_id = '
+    || c.project_id || ' AND language = ' || quote_literal(c.language)
+) AS s
+WHERE c.project_id = %(project_id)s;
 
 -- name: delete_corpus_stats
 DELETE FROM lastro.corpus_stats WHERE project_id = %(project_id)s;

@@ -16,7 +16,8 @@ SELECT
     coalesce(
         (
             SELECT s.df FROM lastro.lexeme_stats AS s
-            WHERE s.project_id = %(project_id)s::bigint AND s.lexeme = x.lexeme
+            WHERE s.project_id = %(project_id)s::bigint
+                AND s.language = l.language AND s.lexeme = x.lexeme
         ),
         0
     )
@@ -36,11 +37,11 @@ SELECT count(*) FROM (
 -- name: vector_leg_exact
 -- Cosine with every row that the filter keeps; ties by place. No vector index, on purpose.
 WITH kept AS MATERIALIZED (
-    SELECT id, document_id, place, ordinal, char_start, char_end, embedding
+    SELECT id, document_id, language, place, ordinal, char_start, char_end, embedding
     FROM lastro.searchable
     WHERE {filter} AND embedding_model IS NOT NULL
 )
-SELECT id, document_id, place, ordinal, char_start, char_end,
+SELECT id, document_id, language, place, ordinal, char_start, char_end,
     1 - (embedding <=> %(embedding)s::halfvec) AS score
 FROM kept
 ORDER BY embedding <=> %(embedding)s::halfvec, place, ordinal, id
@@ -49,14 +50,14 @@ LIMIT %(depth)s;
 -- name: vector_leg_hnsw
 -- Nearest rows through chunks_embedding_idx, scanned on until the filter has let enough through.
 WITH nearest AS MATERIALIZED (
-    SELECT id, document_id, place, ordinal, char_start, char_end,
+    SELECT id, document_id, language, place, ordinal, char_start, char_end,
         embedding <=> %(embedding)s::halfvec AS distance
     FROM lastro.searchable
     WHERE {filter}
     ORDER BY embedding <=> %(embedding)s::halfvec
     LIMIT %(depth)s
 )
-SELECT id, document_id, place, ordinal, char_start, char_end, 1 - distance AS score
+SELECT id, document_id, language, place, ordinal, char_start, char_end, 1 - distance AS score
 FROM nearest
 ORDER BY distance, place, ordinal, id;
 
@@ -65,16 +66,17 @@ ORDER BY distance, place, ordinal, id;
 -- read no further than the limit (matched tells whether it was reached); ties by place.
 -- The concatenation fetches a long tsvector out of its TOAST table once, not once a term.
 WITH gated AS MATERIALIZED (
-    SELECT id, document_id, place, ordinal, char_start, char_end, language, token_count,
+    SELECT id, document_id, language, place, ordinal, char_start, char_end, token_count,
         search_vector || ''::tsvector AS search_vector
     FROM lastro.searchable
     WHERE {filter} AND {gate}
     LIMIT %(row_limit)s
 ),
 scored AS MATERIALIZED (
-    SELECT id, document_id, place, ordinal, char_start, char_end, {score} AS score FROM gated AS r
+    SELECT id, document_id, language, place, ordinal, char_start, char_end, {score} AS score
+    FROM gated AS r
 )
-SELECT id, document_id, place, ordinal, char_start, char_end, score,
+SELECT id, document_id, language, place, ordinal, char_start, char_end, score,
     count(*) OVER () AS matched
 FROM scored
 ORDER BY score DESC, place, ordinal, id
