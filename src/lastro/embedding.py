@@ -11,7 +11,7 @@ from lastro import store
 from lastro.db.pool import Database
 from lastro.embedders import Embedder, Role, checked, fingerprint, is_blank
 from lastro.errors import ProviderError
-from lastro.types import Degraded, DegradedReason
+from lastro.types import Degraded
 
 # Texts in one call of an embedder: enough to amortise it, few enough to lose little.
 BATCH_TEXTS = 64
@@ -49,7 +49,7 @@ def embed_texts(
         try:
             made = _embed_batch(embedder, [missing[key] for key in batch], role=role)
         except ProviderError as error:
-            failure = failure_of(error)
+            failure = _failure_of(error)
             break
         fresh = dict(zip(batch, made, strict=True))
         with cache.transaction() as connection:
@@ -58,10 +58,8 @@ def embed_texts(
     return Embedded([known.get(key) for key in hashes], failure)
 
 
-def failure_of(error: ProviderError) -> Degraded:
-    """What an outcome or a report says of a provider's failure."""
-    reason: DegradedReason = error.reason  # pyright: ignore[reportAssignmentType]
-    return Degraded(part="vector", reason=reason, detail=error.message)
+def _failure_of(error: ProviderError) -> Degraded:
+    return Degraded(part="vector", reason=error.reason, detail=error.message)
 
 
 def _embed_batch(embedder: Embedder, texts: Sequence[str], *, role: Role) -> NDArray[np.float32]:

@@ -16,6 +16,8 @@ LastroError
 
 from typing import ClassVar
 
+from lastro.types import DegradedReason
+
 
 class LastroError(Exception):
     """Anything Lastro refuses, with what happened, to which thing, and what to do next."""
@@ -87,16 +89,13 @@ class EmbedderMismatch(LastroError):
 
 
 class ProviderError(LastroError):
-    """An embedding provider answered something unusable.
-
-    ``reason`` is one of the contract's closed list of ``degraded`` reasons.
-    """
+    """An embedding provider answered something unusable; ``reason`` is what an outcome says."""
 
     code = "PROVIDER_ERROR"
 
-    def __init__(self, message: str, *, reason: str, remedy: str | None = None) -> None:
+    def __init__(self, message: str, *, reason: DegradedReason, remedy: str | None = None) -> None:
         super().__init__(message, remedy=remedy)
-        self.reason = reason
+        self.reason: DegradedReason = reason
 
 
 EXIT_DONE = 0

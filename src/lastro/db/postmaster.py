@@ -30,7 +30,6 @@ PORT = 5432  # only names the socket; no port is opened
 CANNOT_CONNECT_NOW = "57P03"
 TOO_MANY_CONNECTIONS = "53300"
 NO_SUCH_DATABASE = "3D000"
-DUPLICATE_DATABASE = "42P04"
 
 PROTOCOL_3_0 = 196608  # PostgreSQL manual, "Message Formats", StartupMessage
 STOP_TIMEOUT_S = 60.0
