@@ -1,6 +1,7 @@
 """``make bench``: figures of quality and speed, printed, and written into the documentation.
 
-The folder that ``LASTRO_BENCH_DATA`` names holds a folder for each set, in the BEIR layout.
+The folder that ``LASTRO_BENCH_DATA`` names holds a folder for each set, in the BEIR layout. With
+``--what scale`` a project of 100,000 rows is loaded and searched, which takes some minutes.
 """
 
 import argparse
@@ -12,7 +13,7 @@ from pathlib import Path
 from benchmarks.machine import REPOSITORY, conditions
 from benchmarks.quality import TARGETS, measure, quality_table
 from benchmarks.report import between_markers, bullets
-from benchmarks.speed import SCALE_SET, command_table, scale_table
+from benchmarks.speed import command_table, scale_table
 from lastro.app import App, build
 from lastro.config import load_settings
 from lastro.errors import ConfigError, LastroError, exit_code
@@ -20,6 +21,7 @@ from lastro.errors import ConfigError, LastroError, exit_code
 PAGE = REPOSITORY / "docs/explanation/how-ranking-is-measured.md"
 HEADING = "## The figures of this release"
 DATA_VARIABLE = "LASTRO_BENCH_DATA"
+PARTS = ("quality", "speed", "scale")
 
 
 def main() -> int:
@@ -38,8 +40,10 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("--what", choices=("all", "quality", "speed"), default="all")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=(__doc__ or "").replace("`", "")
+    )
+    parser.add_argument("--what", nargs="+", choices=PARTS, default=["quality", "speed"])
     parser.add_argument(
         "--sets", nargs="+", choices=[target.name for target in TARGETS], metavar="SET"
     )
@@ -62,17 +66,18 @@ def _run(app: App, data: Path, options: argparse.Namespace) -> list[str]:
     faults: list[str] = []
     targets = [t for t in TARGETS if not options.sets or t.name in options.sets]
     conditions_now = bullets(conditions(app))
-    if options.what in {"all", "quality"}:
+    if "quality" in options.what:
         measured = measure(app, data, targets, say=_say)
         faults += [fault for item in measured for fault in item.faults]
         blocks.append(f"nDCG@10, {_today()}, by `make bench`:\n\n{quality_table(measured)}")
-    if options.what in {"all", "speed"}:
+    if "speed" in options.what:
         blocks.append(f"From the shell:\n\n{command_table(say=_say)}")
-        if (data / SCALE_SET).is_dir():
-            blocks.append(f"In a large project:\n\n{scale_table(app, data, say=_say)}")
+    if "scale" in options.what:
+        blocks.append(f"In a large project:\n\n{scale_table(app, data, say=_say)}")
     block = "\n\n".join([*blocks, f"Measured with:\n\n{conditions_now}"])
     print(block)  # noqa: T201
-    if options.what == "all" and len(targets) == len(TARGETS) and not options.print_only:
+    is_whole = {"quality", "speed"} <= set(options.what) and len(targets) == len(TARGETS)
+    if is_whole and not options.print_only:
         page = PAGE.read_text(encoding="utf-8")
         PAGE.write_text(between_markers(page, block, heading=HEADING), encoding="utf-8")
     return faults
