@@ -187,13 +187,32 @@ def test_a_run_at_work_is_seen_and_one_of_another_project_is_not(app: App, repos
     assert app.coverage("coast").running is False
 
 
-def test_a_run_that_did_not_finish_has_no_time(app: App, repository: Path):
+def interrupted(app: App, path: Path) -> Coverage:
     def stop(_done: int, _total: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        app.index(IndexRequest(path=repository, project="coast"), progress=stop)
-    assert app.coverage("coast").indexed_at is None
+        app.index(IndexRequest(path=path, project="coast"), progress=stop)
+    return app.coverage("coast")
+
+
+def test_a_first_run_that_did_not_finish_has_no_time(app: App, repository: Path):
+    assert interrupted(app, repository).indexed_at is None
+
+
+def test_a_first_run_that_did_not_finish_stands_at_no_revision(app: App, repository: Path):
+    found = interrupted(app, repository)
+    assert (found.revision, found.behind) == (None, None)
+    assert found.head is not None
+
+
+def test_a_later_run_that_did_not_finish_leaves_the_revision_of_the_one_before(
+    app: App, repository: Path
+):
+    before = indexed(app, repository)
+    commit(repository, {"docs/tides.md": "# Tides\n\nNeap tides are small.\n"})
+    found = interrupted(app, repository)
+    assert (found.revision, found.behind) == (before.revision, 1)
 
 
 def test_a_project_that_is_not_there_is_not_found(app: App):

@@ -66,9 +66,11 @@ WHERE s.root = %(root)s
 ORDER BY s.indexed_at DESC NULLS LAST, p.slug;
 
 -- name: save_source
+-- Revision, time and skipped files are those of the last run that finished; index sources_pkey.
 INSERT INTO lastro.sources (project_id, name, root, ref, revision, indexed_at, skipped)
 VALUES (
-    %(project_id)s, %(name)s, %(root)s, %(ref)s, %(revision)s,
+    %(project_id)s, %(name)s, %(root)s, %(ref)s,
+    CASE WHEN %(finished)s THEN %(revision)s::text END,
     CASE WHEN %(finished)s THEN now() END, %(skipped)s
 )
 ON CONFLICT ON CONSTRAINT sources_pkey DO UPDATE SET
