@@ -1,0 +1,137 @@
+"""The documentation says what the program does: names, numbers, commands, links."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from textwrap import dedent
+from typing import get_args
+from urllib.parse import unquote
+
+import pytest
+import typer
+from repositories import commit
+
+import lastro
+from lastro.cli.root import app as commands
+from lastro.config import Settings
+from lastro.errors import STATUS
+from lastro.lexical_sql import NEARNESS, RANK_WEIGHTS, SCOPE_EXPONENT, SCOPE_FLOOR, VERBOSITY
+from lastro.ranking import ADR_0080, DEFAULT, Thresholds
+from lastro.types import DegradedReason
+
+ROOT = Path(__file__).parent.parent
+REFERENCE = ROOT / "docs" / "reference"
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+FIELDS_THAT_ARE_NO_SETTING = {"config_file", "origins"}
+
+
+def page(name: str) -> str:
+    return (REFERENCE / name).read_text(encoding="utf-8")
+
+
+# --- Python
+
+
+def test_the_public_names_are_these():
+    assert lastro.__all__ == [
+        "App", "EntityOrigin", "FileOrigin", "Hit", "IndexReport", "IndexRequest", "LastroError",
+        "Outcome", "SearchRequest", "SessionOrigin", "Settings", "build", "load_settings",
+        "to_json",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", lastro.__all__)
+def test_a_public_name_is_documented(name: str):
+    assert re.search(rf"`{name}[`(]", page("python.md"))
+
+
+def test_the_example_in_python_runs(
+    tmp_path: Path,
+    owner_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    text = "# Harbour\n\nThe light reaches as far as twelve miles.\n"
+    commit(tmp_path / "coast", {"docs/harbour.md": text})
+    monkeypatch.chdir(tmp_path / "coast")
+    monkeypatch.setenv("LASTRO_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("LASTRO_DATABASE_URL", owner_url)
+    monkeypatch.setenv("LASTRO_EMBEDDER", "deterministic")
+    example = re.search(r"^    from lastro import.*?(?=^\S)", page("python.md"), re.M | re.S)
+    assert example is not None
+    exec(dedent(example[0]), {"folder": Path.cwd()})
+    place, line, _score = capsys.readouterr().out.split()
+    assert (place, line) == ("docs/harbour.md", "1")
+
+
+# --- settings, commands, codes
+
+
+@pytest.mark.parametrize(
+    "key", sorted({field.name for field in fields(Settings)} - FIELDS_THAT_ARE_NO_SETTING)
+)
+def test_a_setting_is_documented(key: str):
+    assert f"`{key}`" in page("settings.md") or f"[{key}" in page("settings.md")
+
+
+def test_every_command_has_its_section_and_every_section_its_command():
+    root = typer.main.get_command(commands)
+    names = set(root.commands)
+    sections = {
+        line.split()[2] for line in page("cli.md").splitlines() if line[:10] == "## lastro "
+    }
+    assert sections == names
+
+
+@pytest.mark.parametrize("code", sorted(set(STATUS) - {"INTERNAL"}))
+def test_an_error_code_is_documented_with_its_exit_code(code: str):
+    assert re.search(
+        rf"^\| `{code}` \|.*\| {STATUS[code][1]} \|$", page("exit-codes-and-errors.md"), re.M
+    )
+
+
+@pytest.mark.parametrize("reason", get_args(DegradedReason))
+def test_a_degraded_reason_is_documented(reason: str):
+    assert f"| `{reason}` |" in page("json-shapes.md")
+
+
+# --- the numbers of ranking
+
+
+def test_the_weights_and_thresholds_of_the_shipped_profiles_are_documented():
+    text = page("profiles-and-scores.md")
+    for profile in (DEFAULT, ADR_0080):
+        weights = f"{profile.vector_weight} · vector + {profile.lexical_weight} · lexical"
+        assert re.search(rf"^\| `{profile.name}` \|.*{re.escape(weights)}", text, re.M)
+    assert isinstance(DEFAULT.threshold, Thresholds)
+    numbers = [
+        DEFAULT.threshold.both,
+        DEFAULT.threshold.vector_only,
+        DEFAULT.threshold.lexical_only,
+    ]
+    assert re.findall(r"\| (0\.\d\d) \|$", text, re.M) == [f"{number:.2f}" for number in numbers]
+
+
+@pytest.mark.parametrize(
+    "place", ["reference/profiles-and-scores.md", "adr/0004-lexical-score-is-idf-coverage.md"]
+)
+def test_the_constants_of_the_lexical_score_are_documented(place: str):
+    text = (ROOT / "docs" / place).read_text(encoding="utf-8")
+    assert f"+ {NEARNESS} · Σ min(idf(t), idf(t′)) · near(t, t′)" in text
+    assert f"tf / (tf + {1 - VERBOSITY} + {VERBOSITY} · len / mean len)" in text
+    assert f"max({SCOPE_FLOOR}, (n / mean n)^{SCOPE_EXPONENT})" in text
+
+
+def test_the_weights_of_title_and_text_are_documented():
+    shown = RANK_WEIGHTS.replace("0.", ".").replace("1.0", "1")
+    assert f"ts_rank('{shown}', v, t)" in page("profiles-and-scores.md")
+
+
+# --- links
+
+
+@pytest.mark.parametrize("document", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_between_pages_leads_somewhere(document: Path):
+    targets = re.findall(r"\]\(([^)\s]+)\)", document.read_text(encoding="utf-8"))
+    files = [unquote(target.partition("#")[0]) for target in targets if "://" not in target]
+    assert [file for file in files if file and not (document.parent / file).exists()] == []
