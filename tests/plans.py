@@ -17,7 +17,7 @@ def explained(connection: psycopg.Connection) -> Iterator[list[Plan]]:
     plans: list[Plan] = []
 
     class Explaining(psycopg.Cursor):
-        def execute(self, query, params=None, **options):  # type: ignore[no-untyped-def]
+        def execute(self, query, params=None, **options):
             with connection.cursor() as cursor:
                 psycopg.Cursor.execute(cursor, explain(query, connection), params)
                 plans.append(_plan(cursor))

@@ -130,7 +130,7 @@ def test_the_database_keeps_the_rows_that_python_would_keep(
     prefix: str | None,
 ) -> None:
     connection, rows = shelf
-    hard = HardFilter(project_id=project_id, scopes=scopes, path_prefix=prefix)  # type: ignore[arg-type]
+    hard = HardFilter(project_id=project_id, scopes=scopes, path_prefix=prefix)
     assert kept(connection, hard) == {id_ for id_, row in rows.items() if should_keep(row, hard)}
 
 

@@ -297,7 +297,7 @@ def test_another_embedder_is_refused_by_name(bench, tmp_path) -> None:
     commit(tmp_path, {"docs/a.md": GUIDE})
     bench.index(tmp_path)
     bench.embedder = Counting()
-    bench.embedder.id = "other"  # pyright: ignore
+    bench.embedder.id = "other"
     before = bench.rows()
     with pytest.raises(EmbedderMismatch, match=r"deterministic.*other") as caught:
         bench.index(tmp_path, rebuild=True)

@@ -453,7 +453,7 @@ def test_a_request_that_cannot_be_answered_says_why(
 def test_another_embedder_than_the_index_has_is_refused(library, tmp_path) -> None:
     library.add(tmp_path, {"docs/queue.md": QUEUE})
     other = DeterministicEmbedder()
-    other.id = "other"  # pyright: ignore
+    other.id = "other"
     with pytest.raises(EmbedderMismatch):
         library.ask("queue", embedder=other)
 
