@@ -105,7 +105,7 @@ def test_a_repository_that_is_gone_leaves_its_counts_unknown_and_not_zero(
     docs = scope(found, "docs")
     assert (docs.sources, docs.stale, docs.indexed) == (None, None, 2)
     assert (found.head, found.behind, found.revision) == (None, None, before.revision)
-    assert "No such folder" in (found.sources[0].unknown or "")
+    assert "no such folder" in (found.sources[0].unknown or "")
 
 
 def test_a_commit_that_history_no_longer_has_is_an_unknown_distance(app: App, repository: Path):

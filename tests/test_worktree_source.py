@@ -131,18 +131,18 @@ def test_patterns_may_name_a_hidden_folder(tmp_path: Path) -> None:
 
 def test_a_folder_without_documents_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, {"main.py": "x = 1\n"})
-    with pytest.raises(NotFound, match="No document found"):
+    with pytest.raises(NotFound, match="no document found"):
         list_worktree(tmp_path)
 
 
 def test_a_folder_that_does_not_exist_is_not_found(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="No such folder"):
+    with pytest.raises(NotFound, match="no such folder"):
         list_worktree(tmp_path / "gone")
 
 
 def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
     write(tmp_path, {"a.md": "a\n"})
-    with pytest.raises(InvalidInput, match="Not a folder"):
+    with pytest.raises(InvalidInput, match="not a folder"):
         list_worktree(tmp_path / "a.md")
 
 
@@ -339,7 +339,7 @@ def test_a_docs_folder_that_cannot_be_read_is_not_replaced_by_the_rest(
     write(as_other_user, {"docs/a.md": "a\n", "README.md": "# Project\n"})
     (as_other_user / "docs").chmod(0)
     drop_rights()
-    with pytest.raises(NotFound, match="No document found"):
+    with pytest.raises(NotFound, match="no document found"):
         list_worktree(as_other_user)
 
 

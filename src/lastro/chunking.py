@@ -35,7 +35,7 @@ _UNSPACED_WORD_START = regex.compile(
 class ChunkSettings:
     """Sizes in characters; no chunk exceeds ``target_chars + window_chars``.
 
-    Raises InvalidInput for sizes with which chunks would not move forward.
+    Errors: InvalidInput for sizes with which chunks would not move forward.
     """
 
     target_chars: int = 1200

@@ -292,10 +292,10 @@ def require_some(listing: Listing, *, patterns: FilePatterns) -> Listing:
     where = f"{listing.root} at {listing.ref}" if listing.ref else str(listing.root)
     left_out = len(listing.skipped) + sum(listing.ignored.values())
     raise NotFound(
-        f"No document found in {where} under {', '.join(patterns.docs)}"
+        f"no document found in {where} under {', '.join(patterns.docs)}"
         + (f" ({left_out} files there were left out)" if left_out else ""),
-        remedy="Say in lastro.toml where the documents lie (patterns in .gitignore's syntax), "
-        "or give another folder or ref. Nothing in the index was changed.",
+        remedy="say in lastro.toml where the documents lie (patterns in .gitignore's syntax), "
+        "or give another folder or ref; nothing in the index was changed",
     )
 
 
@@ -330,7 +330,7 @@ def _pattern_spec(patterns: tuple[str, ...]) -> PathSpec[Any]:
         return PathSpec.from_lines("gitignore", lines)
     except ValueError as error:
         raise ConfigError(
-            f"Not a pattern: {error}", remedy="Write file patterns as in .gitignore."
+            f"not a pattern: {error}", remedy="write file patterns as in .gitignore"
         ) from error
 
 

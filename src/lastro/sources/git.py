@@ -34,13 +34,13 @@ from lastro.sources.files import (
 from lastro.sources.ignoring import IgnoreRules, parse_rules
 from lastro.types import FileNote
 
-_WORKTREE_REMEDY = "To read the files as they lie, add --worktree."
+_WORKTREE_REMEDY = "add --worktree to read the files as they lie"
 
 
 def list_ref(path: Path, *, ref: str = "HEAD", patterns: FilePatterns | None = None) -> Listing:
     """List the documents of the repository that holds ``path``, at the commit ``ref`` names.
 
-    Raises NotFound (no repository, ref, commit or document), InvalidInput, ConfigError.
+    Errors: NotFound (no repository, ref, commit or document), InvalidInput, ConfigError.
     """
     patterns = patterns or FilePatterns()
     repository = _find_repository(path)
@@ -112,9 +112,9 @@ class _Repository:
 
 def _find_repository(path: Path) -> _Repository:
     if not path.exists():
-        raise NotFound(f"No such folder: {path}", remedy="Give the path of a Git repository.")
+        raise NotFound(f"no such folder: {path}", remedy="give the path of a Git repository")
     if not path.is_dir():
-        raise InvalidInput(f"Not a folder: {path}", remedy="Give the repository's folder.")
+        raise InvalidInput(f"not a folder: {path}", remedy="give the repository's folder")
     asked = path.resolve()
     if _line(_git(asked, "rev-parse", "--is-inside-work-tree")) == b"true":
         top, prefix = "--show-toplevel", _line(_git(asked, "rev-parse", "--show-prefix"))
@@ -126,7 +126,7 @@ def _find_repository(path: Path) -> _Repository:
 
 def _resolve(repository: _Repository, ref: str) -> str:
     if not ref.strip() or "\0" in ref:
-        raise InvalidInput("The ref is blank", remedy="Name a branch, a tag or a commit.")
+        raise InvalidInput("the ref is blank", remedy="name a branch, a tag or a commit")
     try:
         # --end-of-options: a ref that looks like an option stays a ref.
         found = _git(
@@ -135,12 +135,13 @@ def _resolve(repository: _Repository, ref: str) -> str:
     except _GitFailed as error:
         if ref == "HEAD":
             raise NotFound(
-                f"{repository.root} has no commit yet", remedy=f"Commit first. {_WORKTREE_REMEDY}"
+                f"{repository.root} has no commit yet",
+                remedy=f"commit first, or {_WORKTREE_REMEDY}",
             ) from error
         raise NotFound(
-            f"No commit named {ref!r} in {repository.root}",
-            remedy="Name a branch, a tag or a commit that this clone has; fetch it first if it "
-            "is on the remote only.",
+            f"no commit named {ref!r} in {repository.root}",
+            remedy="name a branch, a tag or a commit that this clone has; fetch it first if it "
+            "is on the remote only",
         ) from error
     return _line(found).decode("ascii")
 
@@ -151,7 +152,7 @@ def _check_tracked(repository: _Repository, entries: Sequence[Entry], ref: str) 
         raise NotFound(
             f"{repository.asked} lies in the repository {repository.root}, "
             f"which has nothing there at {ref}",
-            remedy=f"{_WORKTREE_REMEDY} To index the repository, give {repository.root}.",
+            remedy=f"{_WORKTREE_REMEDY}, or give {repository.root} to index the repository",
         )
 
 
@@ -305,8 +306,8 @@ class _GitFailed(InvalidInput):
         lines = stderr.decode("utf-8", "replace").splitlines()
         said = next((line for line in lines if line.startswith("fatal:")), "".join(lines[:1]))
         super().__init__(
-            f"Git could not read {root}: {said.removeprefix('fatal: ') or 'it ended early'}",
-            remedy="Run 'git fsck' there, or clone the repository again.",
+            f"git could not read {root}: {said.removeprefix('fatal: ') or 'it ended early'}",
+            remedy="run `git fsck` there, or clone the repository again",
         )
 
 
@@ -358,14 +359,16 @@ def _line(output: bytes) -> bytes:
 
 
 def _no_git() -> ConfigError:
-    return ConfigError("The program git is not on PATH", remedy=f"Install git. {_WORKTREE_REMEDY}")
+    return ConfigError(
+        "the program git is not on PATH", remedy=f"install git, or {_WORKTREE_REMEDY}"
+    )
 
 
 def _foreign_owner(folder: Path, stderr: bytes) -> ConfigError:
     parts = stderr.decode("utf-8", "replace").split("'")
     root = parts[1] if len(parts) > 1 else str(folder)
     return ConfigError(
-        f"The repository {root} belongs to another user",
-        remedy=f"Give its top folder, {root}, or run as its owner; with git older than 2.38, "
+        f"the repository {root} belongs to another user",
+        remedy=f"give its top folder, {root}, or run as its owner; with git older than 2.38, "
         f"run: git config --global --add safe.directory '{root}'",
     )

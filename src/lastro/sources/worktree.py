@@ -47,7 +47,7 @@ _IGNORE_FILE_MAX_BYTES = 1024 * 1024
 def list_worktree(path: Path, *, patterns: FilePatterns | None = None) -> Listing:
     """List the documents below the folder ``path``; blob ids are those git would give.
 
-    Raises NotFound (no such folder, no document), InvalidInput.
+    Errors: NotFound (no such folder, no document), InvalidInput.
     """
     patterns = patterns or FilePatterns()
     root = _existing_folder(path)
@@ -107,9 +107,9 @@ def blob_hash(data: bytes) -> str:
 
 def _existing_folder(path: Path) -> Path:
     if not path.exists():
-        raise NotFound(f"No such folder: {path}", remedy="Give the path of a folder.")
+        raise NotFound(f"no such folder: {path}", remedy="give the path of a folder")
     if not path.is_dir():
-        raise InvalidInput(f"Not a folder: {path}", remedy="Give the folder that holds the file.")
+        raise InvalidInput(f"not a folder: {path}", remedy="give the folder that holds the file")
     return path.resolve()
 
 
@@ -138,7 +138,7 @@ def _walk(root: Path, patterns: FilePatterns) -> _Tree:
             if not folder:
                 raise InvalidInput(
                     f"{root} cannot be read: {error.strerror}",
-                    remedy="Run as a user who may read it.",
+                    remedy="run as a user who may read it",
                 ) from error
             note = FileNote(path=shown_name(folder), reason=_os_reason(error))
             tree.unreadable.append(note)
