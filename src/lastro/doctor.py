@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from lastro import server, store
+from lastro.db.migrate import MIN_SERVER_VERSION, MIN_VECTOR_VERSION
 from lastro.db.pool import APP_ROLE, Database
 from lastro.embedders import Embedder, fingerprint
 from lastro.errors import LastroError, ProviderError
@@ -17,9 +18,8 @@ from lastro.server import IndexFacts, RoleFacts, ServerFacts
 from lastro.store import ActiveEmbedder, ProjectState
 from lastro.types import Check
 
-MIN_SERVER = 150_000
 # 0.8.2 and 0.8.3 fixed an overflow in parallel index builds and a corruption in vacuum.
-MIN_VECTOR, GOOD_VECTOR = (0, 8, 0), (0, 8, 4)
+GOOD_VECTOR = (0, 8, 4)
 MIN_FREE_BYTES, GOOD_FREE_BYTES = 100 * 2**20, 2**30
 # Docker gives 64 MB, on which a parallel index build fails.
 GOOD_SHM_BYTES = 256 * 2**20
@@ -96,7 +96,7 @@ def check_server(facts: ServerFacts) -> Check:
     size = f"database of {facts.size_bytes / 2**20:.0f} MiB"
     detail = f"PostgreSQL {facts.version}, {facts.encoding}, {size}"
     remedy = None
-    if facts.version_number < MIN_SERVER:
+    if facts.version_number < MIN_SERVER_VERSION:
         remedy = "upgrade the server to PostgreSQL 15 or newer"
     elif facts.encoding != "UTF8":
         remedy = "make a database with ENCODING 'UTF8' TEMPLATE template0, and index into that"
@@ -113,7 +113,7 @@ def check_pgvector(found: str | None) -> Check:
             remedy="an administrator must run: CREATE EXTENSION vector;",
         )
     numbers = tuple(int(part) for part in re.findall(r"\d+", found)[:3])
-    status = "ok" if numbers >= GOOD_VECTOR else "warn" if numbers >= MIN_VECTOR else "fail"
+    status = "ok" if numbers >= GOOD_VECTOR else "warn" if numbers >= MIN_VECTOR_VERSION else "fail"
     return Check(
         name="pgvector",
         status=status,

@@ -1,6 +1,5 @@
 """Embedders: the Protocol, its checks, and one file for each provider."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from lastro.embedders.deterministic import DeterministicEmbedder
@@ -16,7 +15,7 @@ from lastro.embedders.use_m3 import UseM3Embedder
 from lastro.errors import ConfigError
 
 __all__ = [
-    "KNOWN_DIMENSIONS",
+    "SHIPPED",
     "DeterministicEmbedder",
     "Embedder",
     "Role",
@@ -28,8 +27,7 @@ __all__ = [
     "readable",
 ]
 
-# Width by id, so that a column can be made before the first vector.
-KNOWN_DIMENSIONS: Mapping[str, int] = {"use-m3": 512, "deterministic": 1024}
+SHIPPED = ("use-m3", "deterministic")
 # Named in the contract, not carried by this release.
 _PLANNED_NAMES = ("minilm", "e5-small")
 _PLANNED_KINDS = ("ollama:", "onnx:", "openai:")
@@ -45,7 +43,7 @@ def build_embedder(name: str, *, cache_dir: Path) -> Embedder:
         return UseM3Embedder(cache_dir=cache_dir)
     if name == "deterministic":
         return DeterministicEmbedder()
-    known = f"available: {', '.join(KNOWN_DIMENSIONS)}"
+    known = f"available: {', '.join(SHIPPED)}"
     if name in _PLANNED_NAMES or name.startswith(_PLANNED_KINDS):
         raise ConfigError(
             f"embedder {name!r} is not part of this release", remedy=f"{known}; set LASTRO_EMBEDDER"
