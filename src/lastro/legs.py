@@ -33,7 +33,7 @@ from lastro.types import Degraded, LanguageStatistics
 
 # Rows that the filter keeps, up to which the vector leg reads them all. Exact search over 1,000
 # of 100,000 rows took 3.7 ms where the index took 22 ms and lost a quarter; at 10,000 the index
-# is as good and faster. Source: docs/explanation/how-ranking-is-measured.md.
+# is as good and faster. Source: docs/adr/0003.
 EXACT_ROWS = 5_000
 HNSW_SETTINGS: Mapping[str, str] = {
     "hnsw.ef_search": str(VECTOR_DEPTH),
