@@ -135,3 +135,16 @@ def test_every_link_between_pages_leads_somewhere(document: Path):
     targets = re.findall(r"\]\(([^)\s]+)\)", document.read_text(encoding="utf-8"))
     files = [unquote(target.partition("#")[0]) for target in targets if "://" not in target]
     assert [file for file in files if file and not (document.parent / file).exists()] == []
+
+
+def test_every_page_that_the_program_cites_exists():
+    cited = {
+        found
+        for source in [*(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.sql")]
+        for found in re.findall(
+            r"docs/(?:adr/\d{4}|(?:explanation|how-to|reference)/[\w-]+\.md)",
+            source.read_text(encoding="utf-8"),
+        )
+    }
+    assert "docs/adr/0004" in cited
+    assert [name for name in sorted(cited) if not list(ROOT.glob(f"{name}*"))] == []
