@@ -253,7 +253,7 @@ def check_vectors(states: Sequence[ProjectState]) -> Check:
     lacking = [state for state in states if state.without_vector]
     chunks = sum(state.chunks for state in states)
     if not lacking:
-        detail = f"{chunks} chunks in {len(states)} projects, all with a vector"
+        detail = f"projects: {len(states)}; chunks: {chunks}, all with a vector"
         return Check(name="index", status="ok", detail=detail)
     named = ", ".join(f"{state.slug} ({state.without_vector})" for state in lacking)
     return Check(

@@ -36,6 +36,8 @@ def pairs(values: Mapping[str, object], *, indent: int = 0) -> Text:
 
 def cell(value: object) -> str:
     """A value in a table; a dash for none."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return NONE if value is None else escaped(str(value))
 
 
