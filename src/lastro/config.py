@@ -1,7 +1,7 @@
 """Settings, read once: environment first, then ``lastro.toml``, then the defaults."""
 
+import math
 import os
-import re
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from lastro.chunking import ChunkSettings
+from lastro.chunk_settings import ChunkSettings
 from lastro.errors import ConfigError, InvalidInput
 from lastro.sources.files import FilePatterns
 
@@ -38,7 +38,16 @@ _KEYS = frozenset(
     }
 )
 T = TypeVar("T")
-_LANGUAGE = re.compile(r"[a-z]{2}")
+# Source: ISO 639-1, the 183 codes in force.
+_ISO_639_1 = (
+    "aa ab ae af ak am an ar as av ay az ba be bg bi bm bn bo br bs ca ce ch co cr cs cu cv cy "
+    "da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu "
+    "hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb "
+    "lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om "
+    "or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw "
+    "ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu"
+)
+_LANGUAGE_CODES = frozenset(_ISO_639_1.split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,14 +129,14 @@ def _build(
     values: Mapping[str, Any], *, origins: Mapping[str, str], config_file: Path | None
 ) -> Settings:
     return Settings(
-        home=Path(str(values.get("home", default_home()))).expanduser().absolute(),
+        home=(_path(values, "home") or default_home()).expanduser().absolute(),
         database_url=_text(values, "database_url"),
         admin_database_url=_text(values, "admin_database_url"),
         embedder=_text(values, "embedder") or DEFAULT_EMBEDDER,
         ollama_host=_text(values, "ollama_host") or DEFAULT_OLLAMA_HOST,
         project=_text(values, "project"),
         languages=_languages(values.get("languages", DEFAULT_LANGUAGES)),
-        postgres_bin=Path(str(values["postgres_bin"])) if "postgres_bin" in values else None,
+        postgres_bin=_path(values, "postgres_bin"),
         idle_stop_s=_idle(values.get("idle_stop_s", IDLE_STOP_S)),
         chunking=_section(ChunkSettings, values.get("chunking", {}), name="chunking"),
         files=_section(FilePatterns, values.get("files", {}), name="files"),
@@ -144,11 +153,20 @@ def _text(values: Mapping[str, Any], key: str) -> str | None:
     return value or None
 
 
+def _path(values: Mapping[str, Any], key: str) -> Path | None:
+    value = _text(values, key)
+    return Path(value) if value else None
+
+
 def _idle(value: object) -> float | None:
     try:
         seconds = float(str(value))
     except ValueError as error:
         raise ConfigError(f"idle_stop_s must be seconds, not {value!r}") from error
+    if not math.isfinite(seconds):
+        raise ConfigError(
+            f"idle_stop_s must be seconds, not {value!r}", remedy="0 keeps the server up"
+        )
     return seconds if seconds > 0 else None
 
 
@@ -157,7 +175,7 @@ def _languages(value: object) -> tuple[str, ...]:
     if not isinstance(parts, list | tuple):
         raise ConfigError(f"languages must be a list of ISO 639-1 codes, not {value!r}")
     codes = tuple(dict.fromkeys(str(part).strip() for part in cast("list[object]", parts)))
-    wrong = [code for code in codes if not _LANGUAGE.fullmatch(code)]
+    wrong = [code for code in codes if code not in _LANGUAGE_CODES]
     if wrong or not codes:
         raise ConfigError(
             f"languages must be ISO 639-1 codes of two letters, not {wrong or 'nothing'}",
@@ -177,11 +195,31 @@ def _profiles(value: object) -> Mapping[str, Mapping[str, Any]]:
 def _section(kind: type[T], value: object, *, name: str) -> T:
     if not isinstance(value, dict):
         raise ConfigError(f"[{name}] must be a table")
+    defaults = kind()
     entries = {
-        str(key): tuple(cast("list[object]", entry)) if isinstance(entry, list) else entry
+        str(key): _entry(getattr(defaults, str(key), None), entry, name=f"[{name}] {key}")
         for key, entry in cast("dict[object, object]", value).items()
     }
     try:
         return kind(**entries)
     except (TypeError, InvalidInput) as error:
         raise ConfigError(f"[{name}] is not understood: {error}") from error
+
+
+def _entry(default: object, value: object, *, name: str) -> object:
+    """A value of the same kind as its default; an unknown key has none and is refused later."""
+    match default:
+        case bool():
+            is_right, kind = isinstance(value, bool), "true or false"
+        case int():
+            is_right, kind = type(value) is int, "a whole number"
+        case tuple():
+            items = cast("list[object]", value) if isinstance(value, list) else []
+            value = tuple(items)
+            is_right = bool(items) and all(isinstance(item, str) for item in items)
+            kind = "a list of texts"
+        case _:
+            return value
+    if not is_right:
+        raise ConfigError(f"{name} must be {kind}, not {value!r}")
+    return value
