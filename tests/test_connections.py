@@ -11,6 +11,8 @@ from databases import address, create_database, database_of, drop_database
 from psycopg.sql import SQL, Identifier
 from rows import add_chunk, add_project
 
+from lastro.app import build
+from lastro.config import Settings
 from lastro.db.embedded import EmbeddedPostgres
 from lastro.db.migrate import migrate
 from lastro.db.pool import APP_ROLE, Database, connect
@@ -113,6 +115,28 @@ def test_a_user_that_may_not_act_as_the_application_is_told_the_grant(
         finally:
             server.execute("DROP ROLE stranger")
     assert f"GRANT {APP_ROLE}" in str(caught.value.remedy)
+
+
+def test_a_login_that_may_not_see_the_schema_is_told_the_grant(
+    cluster: str, private_url: str, tmp_path: Path
+) -> None:
+    with psycopg.connect(cluster, autocommit=True) as server:
+        server.execute("CREATE ROLE passer_by LOGIN")
+        try:
+            url = address(private_url, user="passer_by")
+            with pytest.raises(DatabaseUnavailable, match="permission denied") as caught:
+                build(Settings(home=tmp_path, database_url=url, embedder="deterministic"))
+        finally:
+            server.execute("DROP ROLE passer_by")
+    assert f"GRANT {APP_ROLE}" in str(caught.value.remedy)
+
+
+def test_text_is_text_whatever_encoding_the_user_s_environment_asks_for(
+    server_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "SQL_ASCII")
+    with connect(server_url) as connection:
+        assert connection.execute("SELECT 'né'::text").fetchone() == ("né",)
 
 
 def test_a_server_that_never_saw_lastro_is_told_the_command(cluster: str) -> None:

@@ -27,9 +27,11 @@ CONNECT_TIMEOUT_S = 10
 POOL_TIMEOUT_S = 30.0
 POOL_MAX_SIZE = 10
 
-# A generic plan ignores partial indexes: never prepare, always plan with the values.
+# A generic plan ignores partial indexes: never prepare, always plan with the values. Under
+# SQL_ASCII, the server's or the environment's, every text would come as bytes.
 _CONNECTION: dict[str, Any] = {
     "autocommit": True,
+    "client_encoding": "UTF8",
     "connect_timeout": CONNECT_TIMEOUT_S,
     "prepare_threshold": None,
 }
@@ -42,8 +44,8 @@ _FIND_VECTOR = """
 """
 
 # What cures a missing right, for the application's connections and for the owner's.
-_GRANT = f"run `lastro init` as the owner, then GRANT {APP_ROLE} TO this user"
-_BE_OWNER = "set LASTRO_ADMIN_DATABASE_URL to the address of the owner of Lastro's tables"
+GRANT = f"run `lastro init` as the owner, then GRANT {APP_ROLE} TO this user"
+BE_OWNER = "set LASTRO_ADMIN_DATABASE_URL to the address of the owner of Lastro's tables"
 
 # Constraint -> what its breach means to a caller.
 _CONSTRAINTS: Mapping[str, str] = {
@@ -142,12 +144,13 @@ def set_local(
 
 
 @contextmanager
-def connect(url: str) -> Generator[AppConnection]:
+def connect(url: str, *, right_remedy: str = BE_OWNER) -> Generator[AppConnection]:
     """One plain connection as the user of ``url``, for migrations and other owner's work.
 
-    It waits as long as that takes, and commits at the end. Errors: as ``Database.transaction``.
+    It waits as long as that takes, and commits at the end; ``right_remedy`` cures a missing right.
+    Errors: as ``Database.transaction``.
     """
-    with translated(_BE_OWNER), psycopg.connect(_check_url(url), **_CONNECTION) as connection:
+    with translated(right_remedy), psycopg.connect(_check_url(url), **_CONNECTION) as connection:
         connection.execute("SET statement_timeout = 0; SET lock_timeout = 0")
         connection.execute(_FIND_VECTOR)
         connection.autocommit = False
@@ -176,7 +179,7 @@ def _configure(connection: AppConnection) -> None:
 
 
 @contextmanager
-def translated(right_remedy: str = _GRANT) -> Generator[None]:
+def translated(right_remedy: str = GRANT) -> Generator[None]:
     """Turn psycopg's errors into Lastro's, by SQLSTATE and constraint name.
 
     ``right_remedy`` cures a missing right. A misuse of psycopg passes: it is a bug of ours.
@@ -191,7 +194,7 @@ def translated(right_remedy: str = _GRANT) -> Generator[None]:
         raise translate(error, right_remedy) from error
 
 
-def translate(error: psycopg.Error, right_remedy: str = _GRANT) -> LastroError:
+def translate(error: psycopg.Error, right_remedy: str = GRANT) -> LastroError:
     """The error of ours that ``error`` means."""
     state = error.sqlstate or ""
     text = _first_line(error)
