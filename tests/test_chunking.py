@@ -9,7 +9,8 @@ import regex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lastro.chunking import Chunk, ChunkedText, ChunkSettings, chunk_markdown, chunk_text
+from lastro.chunk_settings import ChunkSettings
+from lastro.chunking import Chunk, ChunkedText, chunk_markdown, chunk_text
 from lastro.errors import InvalidInput
 from lastro.graphemes import GraphemeIndex
 from lastro.markdown import MarkdownDocument, parse_markdown

@@ -10,11 +10,10 @@ import pytest
 from repositories import commit, git, write
 
 from lastro.app import App, build
-from lastro.chunking import ChunkSettings
+from lastro.chunk_settings import ChunkSettings
 from lastro.config import Settings
 from lastro.errors import NotFound
-from lastro.indexing import IndexRequest
-from lastro.types import Coverage, ScopeCoverage
+from lastro.types import Coverage, IndexRequest, ScopeCoverage
 
 FILES: dict[str, str | bytes | None] = {
     "docs/tides.md": "# Tides\n\nHigh water comes twice a day.\n",

@@ -19,9 +19,8 @@ from lastro.doctor import (
     check_walls,
     examine,
 )
-from lastro.indexing import IndexRequest
 from lastro.server import IndexFacts, RoleFacts, ServerFacts
-from lastro.types import Check
+from lastro.types import Check, IndexRequest
 
 MIB = 2**20
 SOUND_SERVER = ServerFacts(

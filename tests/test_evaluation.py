@@ -10,7 +10,7 @@ import pytest
 from databases import address, database_of
 from psycopg.sql import SQL, Identifier
 
-from lastro.chunking import ChunkSettings
+from lastro.chunk_settings import ChunkSettings
 from lastro.cli import main
 from lastro.db.pool import Database
 from lastro.db.scratch import scratch_database

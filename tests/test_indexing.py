@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from repositories import commit, git, write
 
-from lastro.chunking import ChunkSettings
+from lastro.chunk_settings import ChunkSettings
 from lastro.db.pool import Database
 from lastro.documents import Pipeline
 from lastro.embedders import fingerprint
 from lastro.embedders.deterministic import DeterministicEmbedder
 from lastro.embedders.protocol import Role
-from lastro.errors import Conflict, EmbedderMismatch, NotFound, ProviderError
-from lastro.indexing import IndexRequest, index
+from lastro.errors import Conflict, EmbedderMismatch, InvalidInput, NotFound, ProviderError
+from lastro.indexing import index
 from lastro.sources.files import FilePatterns
-from lastro.types import IndexReport
+from lastro.types import IndexReport, IndexRequest
 from lastro.writing import Writer
 
 ROWS = """
@@ -54,7 +54,9 @@ class Bench:
         self.embedder = Counting()
         self.chunking = ChunkSettings()
 
-    def index(self, path: Path, **options) -> IndexReport:
+    def index(
+        self, path: Path, *, progress: Progress = lambda _done, _total: None, **options
+    ) -> IndexReport:
         writer = Writer(
             database=self.database,
             admin_url=self.owner_url,
@@ -70,7 +72,7 @@ class Bench:
             IndexRequest(path=path, **options),
             writer=writer,
             patterns=FilePatterns(),
-            progress=lambda _done, _total: None,
+            progress=progress,
         )
 
     def rows(self) -> list[tuple]:
@@ -128,6 +130,62 @@ def test_a_moved_ref_moves_the_revision_and_no_chunk(bench, tmp_path) -> None:
     assert counts(bench.index(tmp_path)) == {"unchanged": 1}
     assert {row[8] for row in bench.rows()} == {revision}
     assert bench.scalar("SELECT string_agg(xmin::text, ',') FROM lastro.chunks") == before
+
+
+def test_a_run_that_was_stopped_after_its_last_row_is_counted_by_the_next(bench, tmp_path) -> None:
+    commit(tmp_path, {"docs/guide.md": GUIDE})
+    bench.index(tmp_path)
+    commit(tmp_path, {"docs/guide.md": "# Guide\n\nThe ballast tank leaks.\n"})
+
+    def stop_at_the_end(done: int, total: int) -> None:
+        if total and done == total:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.index(tmp_path, progress=stop_at_the_end)
+    assert counts(bench.index(tmp_path)) == {"unchanged": 1}
+    df = "SELECT coalesce(sum(df), 0) FROM lastro.lexeme_stats WHERE lexeme = %r"
+    # 1 row holds the new word and none the old one
+    assert (bench.scalar(df % "ballast"), bench.scalar(df % "plug")) == (1, 0)
+
+
+def test_a_removal_that_was_stopped_half_way_is_counted_by_the_next(bench, tmp_path) -> None:
+    commit(tmp_path, {"docs/guide.md": GUIDE, "docs/tank.md": "# Tank\n\nBallast.\n"})
+    bench.index(tmp_path)
+    git(tmp_path, "rm", "-q", "docs/tank.md")
+    git(tmp_path, "commit", "-qm", "less")
+
+    def stop(_done: int, _total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.index(tmp_path, progress=stop)
+    assert counts(bench.index(tmp_path)) == {"unchanged": 1}
+    assert bench.scalar("SELECT count(*) FROM lastro.lexeme_stats WHERE lexeme = 'ballast'") == 0
+
+
+def test_an_unchanged_run_counts_no_word_again(bench, tmp_path) -> None:
+    commit(tmp_path, {"docs/guide.md": GUIDE})
+    bench.index(tmp_path)
+    written = "SELECT string_agg(xmin::text, ',') FROM lastro.lexeme_stats"
+    before = bench.scalar(written)
+    bench.index(tmp_path)
+    assert bench.scalar(written) == before
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"worktree": True, "ref": "main"},
+        {"repair": True, "rebuild": True},
+        {"repair": True, "ref": "main"},
+        {"repair": True, "worktree": True},
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(bench, tmp_path, options) -> None:
+    commit(tmp_path, {"docs/guide.md": GUIDE})
+    with pytest.raises(InvalidInput, match="together"):
+        bench.index(tmp_path, **options)
 
 
 def test_changed_renamed_and_removed_files_are_told_apart(bench, tmp_path) -> None:

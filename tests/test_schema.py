@@ -13,7 +13,7 @@ from databases import address, scratch_database
 from psycopg import errors
 from rows import ORIGINS, add_chunk, add_document, add_project, add_statistics
 
-from lastro.chunking import ChunkSettings
+from lastro.chunk_settings import ChunkSettings
 from lastro.db.pool import _CONSTRAINTS, Database, connect
 from lastro.documents import FileIdentity, Pipeline, Prepared, prepare_file
 from lastro.embedders.deterministic import DeterministicEmbedder

@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from repositories import write
 
-from lastro.chunking import ChunkSettings
+from lastro.chunk_settings import ChunkSettings
 from lastro.db.pool import Database
 from lastro.documents import Pipeline
 from lastro.embedders import Embedder, UseM3Embedder, fingerprint
 from lastro.embedders.deterministic import DeterministicEmbedder
 from lastro.embedders.protocol import Role
 from lastro.errors import EmbedderMismatch, InvalidFilter, InvalidInput, NotFound, ProviderError
-from lastro.indexing import IndexRequest, index
+from lastro.indexing import index
 from lastro.ranking import SHIPPED
 from lastro.search import Engine, SearchRequest, find, search
 from lastro.sources.files import FilePatterns
-from lastro.types import FileOrigin, Outcome
+from lastro.types import FileOrigin, IndexRequest, Outcome
 from lastro.writing import Writer
 
 

@@ -11,9 +11,16 @@ What is named here is public; everything else may change.
 from lastro.app import App, build
 from lastro.config import Settings, load_settings
 from lastro.errors import LastroError
-from lastro.indexing import IndexRequest
 from lastro.search import SearchRequest
-from lastro.types import EntityOrigin, FileOrigin, Hit, IndexReport, Outcome, SessionOrigin
+from lastro.types import (
+    EntityOrigin,
+    FileOrigin,
+    Hit,
+    IndexReport,
+    IndexRequest,
+    Outcome,
+    SessionOrigin,
+)
 from lastro.wire import to_json
 
 __all__ = [

@@ -9,13 +9,21 @@ from typing import TypeVar
 from lastro import store
 from lastro.db.pool import Database
 from lastro.errors import LastroError
-from lastro.indexing import DEFAULT_REF, plan_changes
+from lastro.indexing import plan_changes
 from lastro.projects import project_sources
 from lastro.sources.files import FilePatterns, Listing
 from lastro.sources.git import count_commits, list_ref
 from lastro.sources.worktree import list_worktree
 from lastro.store import ScopeCounts, Source, StoredDocument
-from lastro.types import SCOPES, Coverage, FileNote, Scope, ScopeCoverage, SourceCoverage
+from lastro.types import (
+    DEFAULT_REF,
+    SCOPES,
+    Coverage,
+    FileNote,
+    Scope,
+    ScopeCoverage,
+    SourceCoverage,
+)
 
 T = TypeVar("T")
 

@@ -11,7 +11,8 @@ from pathlib import PurePosixPath
 from uuid import UUID, uuid5
 
 from lastro.adr import parse_adr
-from lastro.chunking import Chunk, ChunkSettings, chunk_markdown, chunk_text
+from lastro.chunk_settings import ChunkSettings
+from lastro.chunking import Chunk, chunk_markdown, chunk_text
 from lastro.language import detect_language
 from lastro.lexical import (
     LEXICAL_RULES,

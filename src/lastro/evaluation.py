@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from lastro import store
@@ -22,7 +21,14 @@ from lastro.embedding import embed_texts
 from lastro.errors import InvalidInput, ProviderError
 from lastro.language import detect_language
 from lastro.search import Engine, Found, SearchRequest, find, find_profile, search
-from lastro.types import DegradedReason, ProfileRef
+from lastro.types import (
+    DegradedReason,
+    Evaluation,
+    EvaluationRequest,
+    Latency,
+    Progress,
+    Quality,
+)
 from lastro.writing import Writer
 
 PROJECT = "evaluation"
@@ -33,63 +39,8 @@ BATCH_PASSAGES = 500
 JUDGED_DEPTH = 100
 FUSED, VECTOR, LEXICAL = "fused", "vector", "lexical"
 
-Progress = Callable[[int, int], None]
 Ranking = Sequence[str]
 _LANGUAGE = re.compile(r"[a-z]{2}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationRequest:
-    """Which set to measure, and how.
-
-    ``language`` is that of every passage (None: found for each); ``qrels`` names other judgements;
-    ``collapse`` makes one document of ids that are equal before it; ``whole`` keeps passages
-    unsplit.
-    """
-
-    folder: Path
-    profile: str = "default"
-    language: str | None = None
-    qrels: Path | None = None
-    collapse: str | None = None
-    whole: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quality:
-    """Means over every judged question, in [0, 1]; one without an answer counts as 0."""
-
-    ndcg_at_10: float
-    recall_at_100: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Latency:
-    """Half of the questions, and 95 of 100, took at most so long."""
-
-    p50_ms: float
-    p95_ms: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
-    """Figures of the fused ranking and of each leg's own, and what they were measured with.
-
-    ``languages`` counts documents by their language; ``degraded`` counts the questions whose
-    search was less than it should be, by reason.
-    """
-
-    fused: Quality
-    legs: Mapping[str, Quality]
-    latency: Latency
-    queries: int
-    profile: ProfileRef
-    embedder: str
-    documents: int
-    chunks: int
-    languages: Mapping[str, int]
-    whole: bool
-    degraded: Mapping[str, int]
 
 
 def evaluate(
@@ -159,38 +110,6 @@ def evaluate(
         whole=request.whole,
         degraded=asked.degraded,
     )
-
-
-def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
-    """The contract's JSON: measures by their usual names, then what they were measured with."""
-    profile = evaluation.profile
-    return {
-        **_quality_json(evaluation.fused),
-        "queries": evaluation.queries,
-        "legs": {name: _quality_json(quality) for name, quality in evaluation.legs.items()},
-        "latency_ms": {
-            "p50": round(evaluation.latency.p50_ms, 2),
-            "p95": round(evaluation.latency.p95_ms, 2),
-        },
-        "profile": {
-            "name": profile.name,
-            "version": profile.version,
-            "calibrated": profile.calibrated,
-        },
-        "embedder": evaluation.embedder,
-        "documents": evaluation.documents,
-        "chunks": evaluation.chunks,
-        "languages": dict(evaluation.languages),
-        "whole": evaluation.whole,
-        "degraded": dict(evaluation.degraded),
-    }
-
-
-def _quality_json(quality: Quality) -> dict[str, float]:
-    return {
-        "ndcg@10": round(quality.ndcg_at_10, 6),
-        "recall@100": round(quality.recall_at_100, 6),
-    }
 
 
 # --- loading

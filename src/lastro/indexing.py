@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
@@ -17,29 +17,11 @@ from lastro.sources.files import FilePatterns, Listing, Reader, SourceFile, Unre
 from lastro.sources.git import list_ref, open_ref
 from lastro.sources.worktree import list_worktree, open_worktree
 from lastro.store import Project, StoredDocument
-from lastro.types import DocumentCounts, FileNote, IndexReport
+from lastro.types import DEFAULT_REF, DocumentCounts, FileNote, IndexReport, IndexRequest, Progress
 from lastro.writing import Writer
 
 # Chunks gathered before they are embedded and stored: some megabytes, a few seconds of work.
 BATCH_CHUNKS = 256
-DEFAULT_REF = "HEAD"
-
-Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexRequest:
-    """What to index into which project; ``worktree`` reads files as they lie, not at ``ref``.
-
-    Without a name the project is the one this folder was indexed as, else the folder's name.
-    """
-
-    path: Path
-    project: str | None = None
-    ref: str = DEFAULT_REF
-    worktree: bool = False
-    rebuild: bool = False
-    repair: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

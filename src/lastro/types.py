@@ -1,8 +1,9 @@
 """The values that use cases take and return; JSON forms are made from them by ``wire``."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal
 
 Scope = Literal["docs", "adr", "session", "entity"]
@@ -260,3 +261,77 @@ class Check:
     status: Literal["ok", "warn", "fail"]
     detail: str
     remedy: str | None = field(default=None, metadata=OPTIONAL)
+
+
+# Work done, and all there is to do.
+Progress = Callable[[int, int], None]
+DEFAULT_REF = "HEAD"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexRequest:
+    """What to index into which project; ``worktree`` reads files as they lie, not at ``ref``.
+
+    Without a name the project is the one this folder was indexed as, else the folder's name.
+    """
+
+    path: Path
+    project: str | None = None
+    ref: str = DEFAULT_REF
+    worktree: bool = False
+    rebuild: bool = False
+    repair: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationRequest:
+    """Which set to measure, and how.
+
+    ``language`` is that of every passage (None: found for each); ``qrels`` names other judgements;
+    ``collapse`` makes one document of ids that are equal before it; ``whole`` keeps passages
+    unsplit.
+    """
+
+    folder: Path
+    profile: str = "default"
+    language: str | None = None
+    qrels: Path | None = None
+    collapse: str | None = None
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quality:
+    """Means over every judged question, in [0, 1]; one without an answer counts as 0."""
+
+    ndcg_at_10: float
+    recall_at_100: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """Half of the questions, and 95 of 100, took at most so long."""
+
+    p50_ms: float
+    p95_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """Figures of the fused ranking and of each leg's own, and what they were measured with.
+
+    ``languages`` counts documents by their language; ``degraded`` counts the questions whose
+    search was less than it should be, by reason.
+    """
+
+    fused: Quality
+    legs: Mapping[str, Quality]
+    latency: Latency
+    queries: int
+    profile: ProfileRef
+    embedder: str
+    documents: int
+    chunks: int
+    languages: Mapping[str, int]
+    whole: bool
+    degraded: Mapping[str, int]

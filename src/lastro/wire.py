@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Any, cast
 
 from lastro.errors import LastroError
+from lastro.types import Evaluation, Quality
 
 _UNDERSCORE = re.compile(r"_([a-z])")
 
@@ -44,3 +45,35 @@ def error_json(error: LastroError) -> dict[str, Any]:
 def camel_case(name: str) -> str:
     """``source_path`` to ``sourcePath``."""
     return _UNDERSCORE.sub(lambda match: match[1].upper(), name)
+
+
+def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
+    """The contract's JSON: measures by their usual names, then what they were measured with."""
+    profile = evaluation.profile
+    return {
+        **_quality_json(evaluation.fused),
+        "queries": evaluation.queries,
+        "legs": {name: _quality_json(quality) for name, quality in evaluation.legs.items()},
+        "latency_ms": {
+            "p50": round(evaluation.latency.p50_ms, 2),
+            "p95": round(evaluation.latency.p95_ms, 2),
+        },
+        "profile": {
+            "name": profile.name,
+            "version": profile.version,
+            "calibrated": profile.calibrated,
+        },
+        "embedder": evaluation.embedder,
+        "documents": evaluation.documents,
+        "chunks": evaluation.chunks,
+        "languages": dict(evaluation.languages),
+        "whole": evaluation.whole,
+        "degraded": dict(evaluation.degraded),
+    }
+
+
+def _quality_json(quality: Quality) -> dict[str, float]:
+    return {
+        "ndcg@10": round(quality.ndcg_at_10, 6),
+        "recall@100": round(quality.recall_at_100, 6),
+    }

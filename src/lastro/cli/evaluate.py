@@ -13,7 +13,8 @@ from lastro.cli.options import Format, FormatOption
 from lastro.cli.output import print_data, print_json, print_warning, progress_bar
 from lastro.cli.tables import pairs, table
 from lastro.config import load_settings
-from lastro.evaluation import Evaluation, EvaluationRequest, evaluation_json
+from lastro.types import Evaluation, EvaluationRequest
+from lastro.wire import evaluation_json
 
 app = typer.Typer(help="Measure ranking on a set with judged answers.")
 

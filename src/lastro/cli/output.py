@@ -15,7 +15,7 @@ from rich.text import Text
 
 from lastro.cli.options import Format
 from lastro.errors import LastroError
-from lastro.indexing import Progress as ProgressCall
+from lastro.types import Progress as ProgressCall
 from lastro.wire import error_json
 
 # Tables in a pipe are as wide as they need; 80 columns are for terminals that do not tell.
