@@ -19,7 +19,7 @@ from lastro.embedders.protocol import Role
 from lastro.errors import Conflict, EmbedderMismatch, InvalidInput, NotFound, ProviderError
 from lastro.indexing import index
 from lastro.sources.files import FilePatterns
-from lastro.types import IndexReport, IndexRequest
+from lastro.types import IndexReport, IndexRequest, Progress
 from lastro.writing import Writer
 
 ROWS = """

@@ -21,7 +21,7 @@ from lastro.indexing import index
 from lastro.ranking import SHIPPED
 from lastro.search import Engine, SearchRequest, find, search
 from lastro.sources.files import FilePatterns
-from lastro.types import FileOrigin, IndexRequest, Outcome
+from lastro.types import FileOrigin, IndexRequest, Outcome, Progress
 from lastro.writing import Writer
 
 
@@ -42,6 +42,15 @@ class Library:
 
     def add(self, folder: Path, files: dict[str, str], *, project: str = "shelf") -> None:
         write(folder, files)
+        self.index(folder, project=project)
+
+    def index(
+        self,
+        folder: Path,
+        *,
+        project: str = "shelf",
+        progress: Progress = lambda _done, _total: None,
+    ) -> None:
         writer = Writer(
             database=self.database,
             admin_url=self.owner_url,
@@ -57,7 +66,7 @@ class Library:
             IndexRequest(path=folder, project=project, worktree=True),
             writer=writer,
             patterns=FilePatterns(),
-            progress=lambda _done, _total: None,
+            progress=progress,
         )
 
     def ask(
@@ -493,6 +502,21 @@ def test_a_leg_that_takes_too_long_is_left_out_and_said(library, tmp_path, owner
     assert [(d.part, d.reason) for d in outcome.degraded] == [("lexical", "statement_timeout")]
     assert outcome.hits[0].lexical_score is None
     assert outcome.hits[0].vector_score == pytest.approx(1.0, abs=2e-3)
+
+
+def test_an_index_run_that_was_interrupted_is_said_until_one_finishes(library, tmp_path) -> None:
+    library.add(tmp_path, {"docs/queue.md": QUEUE})
+    (tmp_path / "docs" / "plain.md").write_text(PLAIN)
+
+    def stop(_done: int, _total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        library.index(tmp_path, progress=stop)
+    outcome = library.ask("retry policy")
+    assert [(d.part, d.reason) for d in outcome.degraded] == [("index", "index_incomplete")]
+    library.index(tmp_path)
+    assert library.ask("retry policy").degraded == ()
 
 
 def test_a_word_that_no_row_holds_lowers_the_covered_share(library, tmp_path) -> None:

@@ -264,55 +264,50 @@ def _all_words(
     )
 
 
-def join_legs(
-    connection: AppConnection,
-    vector: VectorLeg,
-    lexical: LexicalLeg,
-    *,
-    project_id: int,
-) -> list[Candidate]:
-    """The union of both legs' candidates, each scored by both signals."""
+Scores = Mapping[UUID, tuple[float | None, float | None]]
+
+
+def complete_scores(
+    connection: AppConnection, vector: VectorLeg, lexical: LexicalLeg, *, project_id: int
+) -> Scores:
+    """Vector and lexical score of the rows that one leg alone found."""
+    found = [{row.id for row in vector.rows}, {row.id for row in lexical.rows}]
+    alone = found[0] ^ found[1]
+    if not alone:
+        return {}
+    return store.complete_scores(
+        connection,
+        sorted(alone),
+        project_id=project_id,
+        embedding=vector.embedding,
+        scoring=lexical.scoring,
+    )
+
+
+def join_legs(vector: VectorLeg, lexical: LexicalLeg, completed: Scores) -> list[Candidate]:
+    """The union of both legs' candidates; ``completed`` scores those that one leg found. Pure."""
     vector_ranks = {row.id: rank for rank, row in enumerate(vector.rows, start=1)}
     lexical_ranks = {row.id: rank for rank, row in enumerate(lexical.rows, start=1)}
-    rows = {row.id: row for row in (*vector.rows, *lexical.rows)}
-    scores = _both_scores(connection, vector, lexical, project_id=project_id)
-    return [
-        Candidate(
-            id=row.id,
-            document_id=row.document_id,
-            unreached=lexical.unreached.get(row.language, 0.0),
-            place=row.place,
-            ordinal=row.ordinal,
-            char_start=row.char_start,
-            char_end=row.char_end,
-            vector_score=scores[row.id][0],
-            lexical_score=scores[row.id][1],
-            vector_rank=vector_ranks.get(row.id),
-            lexical_rank=lexical_ranks.get(row.id),
-        )
-        for row in rows.values()
-    ]
-
-
-def _both_scores(
-    connection: AppConnection,
-    vector: VectorLeg,
-    lexical: LexicalLeg,
-    *,
-    project_id: int,
-) -> dict[UUID, tuple[float | None, float | None]]:
     by_vector = {row.id: row.score for row in vector.rows}
     by_words = {row.id: row.score for row in lexical.rows}
-    scores: dict[UUID, tuple[float | None, float | None]] = {
-        id_: (by_vector.get(id_), by_words.get(id_)) for id_ in by_vector | by_words
-    }
-    alone = [id_ for id_ in scores if not (id_ in by_vector and id_ in by_words)]
-    if alone:
-        scores |= store.complete_scores(
-            connection,
-            alone,
-            project_id=project_id,
-            embedding=vector.embedding,
-            scoring=lexical.scoring,
+    rows = {row.id: row for row in (*vector.rows, *lexical.rows)}
+    candidates: list[Candidate] = []
+    for row in rows.values():
+        known = (by_vector.get(row.id), by_words.get(row.id))
+        vector_score, lexical_score = completed.get(row.id, known)
+        candidates.append(
+            Candidate(
+                id=row.id,
+                document_id=row.document_id,
+                place=row.place,
+                ordinal=row.ordinal,
+                char_start=row.char_start,
+                char_end=row.char_end,
+                vector_score=vector_score,
+                lexical_score=lexical_score,
+                vector_rank=vector_ranks.get(row.id),
+                lexical_rank=lexical_ranks.get(row.id),
+                unreached=lexical.unreached.get(row.language, 0.0),
+            )
         )
-    return scores
+    return candidates

@@ -16,8 +16,8 @@ from lastro.types import LanguageStatistics
 TEXT_WEIGHT = 0.9
 RANK_WEIGHTS = "{0.9,0.9,0.9,1.0}"
 # A single term's ts_rank is the partial sum of 1/j² over 1.645, so its count can be had back:
-# tf = 0.652·y / (1.0067 − y), exact at 1 and 5 and within 6% from 1 to 8. BM25's tf/(tf + k1) with
-# k1 = 1 is then 1 / (1 + 1.534·(1/y − 1/1.0067)).
+# tf = y / (1.534·(1 − y/1.0067)), exact at 1 and 5 and within 6% from 1 to 8. BM25's
+# tf/(tf + k1) with k1 = 1 is then 1 / (1 + 1.534·(1/y − 1/1.0067)).
 COUNT_SCALE = 1.534
 COUNT_OFFSET = 0.99334
 # Length counts twice. Verbosity, by tokens, inside the saturation: BM25's b.

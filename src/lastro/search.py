@@ -19,7 +19,9 @@ from lastro.filters import HardFilter, compile_filter, parse_scopes
 from lastro.legs import (
     HNSW_SETTINGS,
     LexicalLeg,
+    Scores,
     VectorLeg,
+    complete_scores,
     join_legs,
     run_lexical_leg,
     run_vector_leg,
@@ -152,7 +154,9 @@ def find(engine: Engine, request: SearchRequest, *, project: str) -> Found:
                 profile=profile,
                 languages=engine.languages,
             )
-        candidates = join_legs(connection, vector, lexical, project_id=tenant.id)
+        completed: Scores = {}
+        with _absent_when_late("scores", degraded), savepoint(connection):
+            completed = complete_scores(connection, vector, lexical, project_id=tenant.id)
         degraded += [*lexical.degraded, *_index_state(connection, tenant)]
     ran = {"vector": vector.embedding is not None, "lexical": lexical.scoring is not None}
     legs = [name for name, did in ran.items() if did]
@@ -162,7 +166,7 @@ def find(engine: Engine, request: SearchRequest, *, project: str) -> Found:
     return Found(
         project=tenant,
         profile=profile,
-        ranked=fuse(candidates, profile, legs=legs),
+        ranked=fuse(join_legs(vector, lexical, completed), profile, legs=legs),
         legs=legs,
         vector=vector,
         lexical=lexical,
@@ -234,11 +238,15 @@ def _embed_query(
 
 
 def _index_state(connection: AppConnection, project: Project) -> list[Degraded]:
-    incomplete = store.count_incomplete(connection, project.id)
-    if not incomplete:
-        return []
-    detail = f"{incomplete} documents have chunks without vectors; run `lastro index --repair`"
-    return [Degraded(part="vector", reason="vectors_missing", detail=detail)]
+    incomplete, unfinished = store.index_state(connection, project.id)
+    said: list[Degraded] = []
+    if incomplete:
+        detail = f"{incomplete} documents have chunks without vectors; run `lastro index --repair`"
+        said.append(Degraded(part="vector", reason="vectors_missing", detail=detail))
+    if unfinished:
+        detail = "an index run is working or was interrupted; run `lastro index`"
+        said.append(Degraded(part="index", reason="index_incomplete", detail=detail))
+    return said
 
 
 def _explain(candidate: Candidate) -> dict[str, Any]:

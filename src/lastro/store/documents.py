@@ -165,11 +165,6 @@ def count_chunks(connection: AppConnection, project_id: int) -> int:
     return _scalar(connection, "documents", "count_chunks", {"project_id": project_id})
 
 
-def count_incomplete(connection: AppConnection, project_id: int) -> int:
-    """Documents of a project that still have chunks without a vector."""
-    return _scalar(connection, "documents", "count_incomplete", {"project_id": project_id})
-
-
 def _scalar(
     connection: AppConnection, file: str, name: str, parameters: Mapping[str, object]
 ) -> int:

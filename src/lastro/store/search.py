@@ -155,6 +155,14 @@ def complete_scores(
     return {row[0]: (row[1], row[2]) for row in connection.execute(query, parameters)}
 
 
+def index_state(connection: AppConnection, project_id: int) -> tuple[int, int]:
+    """Documents without all their vectors, and sources with a run that has not finished."""
+    row = connection.execute(
+        load_queries("search")["index_state"], {"project_id": project_id}
+    ).fetchone()
+    return (0, 0) if row is None else (int(row[0]), int(row[1]))
+
+
 def fetch_hits(
     connection: AppConnection, ids: Sequence[UUID], *, project_id: int
 ) -> dict[UUID, HitRow]:

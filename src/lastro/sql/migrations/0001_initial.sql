@@ -50,6 +50,8 @@ CREATE TABLE lastro.sources (
     ref text,
     revision text,
     indexed_at timestamptz,
+    -- set while a run works on the source, so that one that was interrupted is seen
+    run_started_at timestamptz,
     skipped jsonb NOT NULL DEFAULT '[]',
     CONSTRAINT sources_pkey PRIMARY KEY (project_id, name),
     CONSTRAINT sources_project_fkey FOREIGN KEY (project_id)

@@ -50,11 +50,6 @@ DROP TABLE pg_temp.incoming_chunks;
 -- Index chunks_published_idx.
 SELECT count(*) FROM lastro.chunks WHERE project_id = %(project_id)s AND status = 'published';
 
--- name: count_incomplete
--- Index documents_incomplete_idx, which is empty when all is well.
-SELECT count(*) FROM lastro.documents
-WHERE project_id = %(project_id)s AND state = 'incomplete';
-
 -- name: delete_lexeme_stats
 DELETE FROM lastro.lexeme_stats WHERE project_id = %(project_id)s;
 

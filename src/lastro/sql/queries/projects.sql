@@ -67,17 +67,22 @@ ORDER BY s.indexed_at DESC NULLS LAST, p.slug;
 
 -- name: save_source
 -- Revision, time and skipped files are those of the last run that finished; index sources_pkey.
-INSERT INTO lastro.sources (project_id, name, root, ref, revision, indexed_at, skipped)
+INSERT INTO lastro.sources (
+    project_id, name, root, ref, revision, indexed_at, run_started_at, skipped
+)
 VALUES (
     %(project_id)s, %(name)s, %(root)s, %(ref)s,
     CASE WHEN %(finished)s THEN %(revision)s::text END,
-    CASE WHEN %(finished)s THEN now() END, %(skipped)s
+    CASE WHEN %(finished)s THEN now() END,
+    CASE WHEN NOT %(finished)s THEN now() END,
+    %(skipped)s
 )
 ON CONFLICT ON CONSTRAINT sources_pkey DO UPDATE SET
     root = excluded.root,
     ref = excluded.ref,
     revision = CASE WHEN %(finished)s THEN excluded.revision ELSE lastro.sources.revision END,
     indexed_at = coalesce(excluded.indexed_at, lastro.sources.indexed_at),
+    run_started_at = excluded.run_started_at,
     skipped = CASE WHEN %(finished)s THEN excluded.skipped ELSE lastro.sources.skipped END;
 
 -- name: scope_counts

@@ -92,6 +92,19 @@ WITH named AS MATERIALIZED (
 )
 SELECT id, vector_score, {lexical} AS lexical_score FROM named AS r;
 
+-- name: index_state
+-- Documents that lack vectors, by documents_incomplete_idx, and sources that a run works on or was
+-- interrupted at, by sources_pkey.
+SELECT
+    (
+        SELECT count(*) FROM lastro.documents
+        WHERE project_id = %(project_id)s AND state = 'incomplete'
+    ),
+    (
+        SELECT count(*) FROM lastro.sources
+        WHERE project_id = %(project_id)s AND run_started_at IS NOT NULL
+    );
+
 -- name: fetch_hits
 -- Content and citation of the few hits, from the table, under the policy; index chunks_pkey.
 SELECT
