@@ -175,12 +175,7 @@ def test_an_unchanged_run_counts_no_word_again(bench, tmp_path) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"worktree": True, "ref": "main"},
-        {"repair": True, "rebuild": True},
-        {"repair": True, "ref": "main"},
-        {"repair": True, "worktree": True},
-    ],
+    [{"worktree": True, "ref": "main"}, {"repair": True, "rebuild": True}],
 )
 def test_options_that_contradict_each_other_are_refused(bench, tmp_path, options) -> None:
     commit(tmp_path, {"docs/guide.md": GUIDE})

@@ -12,6 +12,7 @@ from uuid import UUID
 from lastro import store
 from lastro.db.pool import Database
 from lastro.documents import FileIdentity, Prepared, prepare_file
+from lastro.errors import InvalidInput
 from lastro.projects import project_of_folder, project_to_index
 from lastro.sources.files import FilePatterns, Listing, Reader, SourceFile, Unreadable
 from lastro.sources.git import list_ref, open_ref
@@ -109,10 +110,11 @@ def index(
     Runs of one project take turns; every document is swapped in one transaction, so a search sees
     it whole, old or new. A failed embedding stores rows without a vector and marks the document
     incomplete; a later run completes it.
-    Errors: NotFound and InvalidInput of the source, Conflict where the project's name belongs to
-    another folder, EmbedderMismatch.
+    Errors: NotFound and InvalidInput of the source, InvalidInput for options that exclude each
+    other, Conflict where the project's name belongs to another folder, EmbedderMismatch.
     """
     started = time.perf_counter()
+    _check(request)
     writer.require_embedder()
     if request.repair:
         return _repair(database, request, writer=writer, started=started)
@@ -130,7 +132,7 @@ def index(
         )
         target = _Target(project=project, source=source, listing=listing)
         documents = _write_files(writer, target, plan, progress=progress)
-        _finish(database, request, target, changed=bool(plan.new or plan.gone), found=documents)
+        _finish(database, request, target, found=documents)
         writer.repair(project.id)
         return _report(
             database,
@@ -139,6 +141,20 @@ def index(
             started=started,
             revision=listing.revision,
             documents=documents,
+        )
+
+
+def _check(request: IndexRequest) -> None:
+    """Refuse two options of which one would be ignored."""
+    if request.repair and request.rebuild:
+        raise InvalidInput(
+            "--repair and --rebuild cannot be given together",
+            remedy="--rebuild completes everything, too",
+        )
+    if request.worktree and request.ref != DEFAULT_REF:
+        raise InvalidInput(
+            "--worktree and --ref cannot be given together",
+            remedy="--worktree reads the files as they lie, --ref those of a commit",
         )
 
 
@@ -276,20 +292,19 @@ def _swap(
 
 
 def _finish(
-    database: Database,
-    request: IndexRequest,
-    target: _Target,
-    *,
-    changed: bool,
-    found: DocumentCounts,
+    database: Database, request: IndexRequest, target: _Target, *, found: DocumentCounts
 ) -> None:
-    """Move the revision, and count again what the lexical score needs."""
+    """Move the revision, and count again what the lexical score needs.
+
+    The database says whether: the rows may be those of an earlier run that was stopped before it
+    counted them.
+    """
     project_id, listing = target.project.id, target.listing
     with database.transaction(projects=[project_id]) as connection:
         store.move_revision(
             connection, project_id=project_id, source=target.source, revision=listing.revision
         )
-        if changed:
+        if not store.statistics_are_current(connection, project_id):
             store.refresh_statistics(connection, project_id)
         store.save_source(
             connection,

@@ -16,6 +16,7 @@ from lastro.store.documents import (
     move_revision,
     refresh_statistics,
     source_documents,
+    statistics_are_current,
 )
 from lastro.store.projects import (
     Project,
@@ -105,6 +106,7 @@ __all__ = [
     "set_active_embedder",
     "set_embeddings",
     "source_documents",
+    "statistics_are_current",
     "unlock_project",
     "vector_dimension",
     "vector_leg",

@@ -172,6 +172,13 @@ def _scalar(
     return 0 if row is None else int(row[0])
 
 
+def statistics_are_current(connection: AppConnection, project_id: int) -> bool:
+    """Whether rows were neither written nor removed since ``refresh_statistics``."""
+    return bool(
+        _scalar(connection, "documents", "statistics_are_current", {"project_id": project_id})
+    )
+
+
 def refresh_statistics(connection: AppConnection, project_id: int) -> None:
     """Count again what the lexical score needs: document frequencies, rows and mean lengths."""
     queries = load_queries("documents")

@@ -50,6 +50,24 @@ DROP TABLE pg_temp.incoming_chunks;
 -- Index chunks_published_idx.
 SELECT count(*) FROM lastro.chunks WHERE project_id = %(project_id)s AND status = 'published';
 
+-- name: statistics_are_current
+-- Whether the statistics were counted after every change of rows: a new document is younger than
+-- they are, and a removal alone leaves fewer chunks. Index chunks_published_idx.
+SELECT s.chunks = c.chunks AND (c.chunks = 0 OR d.newest < s.refreshed_at)
+FROM
+    (
+        SELECT coalesce(sum(chunk_count), 0) AS chunks, min(refreshed_at) AS refreshed_at
+        FROM lastro.corpus_stats WHERE project_id = %(project_id)s
+    ) AS s,
+    (
+        SELECT count(*) AS chunks
+        FROM lastro.chunks WHERE project_id = %(project_id)s AND status = 'published'
+    ) AS c,
+    (
+        SELECT max(indexed_at) AS newest
+        FROM lastro.documents WHERE project_id = %(project_id)s
+    ) AS d;
+
 -- name: delete_lexeme_stats
 DELETE FROM lastro.lexeme_stats WHERE project_id = %(project_id)s;
 
