@@ -239,13 +239,15 @@ def test_a_worktree_has_no_revision_and_shares_blob_ids_with_the_commit(bench, t
     assert counts(bench.index(tmp_path, worktree=True)) == {"added": 1, "unchanged": 1}
 
 
-def test_another_ref_is_another_source_of_the_project(bench, tmp_path) -> None:
-    commit(tmp_path / "repo", {"docs/guide.md": GUIDE})
+def test_another_ref_moves_the_source_and_doubles_nothing(bench, tmp_path) -> None:
+    commit(tmp_path / "repo", {"docs/guide.md": GUIDE, "docs/old.md": "# Old\n\nGone later.\n"})
     git(tmp_path / "repo", "tag", "v1")
-    commit(tmp_path / "repo", {"docs/guide.md": GUIDE + "\nMore.\n"})
-    bench.index(tmp_path / "repo")
-    bench.index(tmp_path / "repo", ref="v1")
-    assert {row[0] for row in bench.rows()} == {"repo", "repo@v1"}
+    commit(tmp_path / "repo", {"docs/old.md": None})
+    git(tmp_path / "repo", "tag", "v2")
+    assert counts(bench.index(tmp_path / "repo", ref="v1")) == {"added": 2}
+    assert counts(bench.index(tmp_path / "repo", ref="v2")) == {"removed": 1, "unchanged": 1}
+    assert counts(bench.index(tmp_path / "repo")) == {"unchanged": 1}
+    assert {(row[0], row[1]) for row in bench.rows()} == {("repo", "docs/guide.md")}
 
 
 def test_rebuild_makes_every_document_again_and_the_same(bench, tmp_path) -> None:

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from repositories import write
+from repositories import commit, git, write
 
 from lastro.chunk_settings import ChunkSettings
 from lastro.db.pool import Database
@@ -49,6 +49,7 @@ class Library:
         folder: Path,
         *,
         project: str = "shelf",
+        ref: str | None = None,
         progress: Progress = lambda _done, _total: None,
     ) -> None:
         writer = Writer(
@@ -63,7 +64,7 @@ class Library:
         )
         index(
             self.database,
-            IndexRequest(path=folder, project=project, worktree=True),
+            IndexRequest(path=folder, project=project, ref=ref or "HEAD", worktree=ref is None),
             writer=writer,
             patterns=FilePatterns(),
             progress=progress,
@@ -163,6 +164,14 @@ def test_a_superseded_record_is_marked_in_its_hit(library, tmp_path) -> None:
     assert adr is not None
     assert (adr.number, adr.status) == (4, "superseded")
     assert "9" in (adr.superseded_by or "")
+
+
+def test_a_hit_names_the_ref_that_its_source_is_indexed_at(library, tmp_path) -> None:
+    revision = commit(tmp_path / "manual", {"docs/queue.md": QUEUE})
+    git(tmp_path / "manual", "tag", "v1")
+    library.index(tmp_path / "manual", ref="v1")
+    [hit, *_] = library.ask("retry policy").hits
+    assert (origin(hit).source, origin(hit).revision) == ("manual@v1", revision)
 
 
 def test_highlights_are_the_words_that_matched(library, tmp_path) -> None:

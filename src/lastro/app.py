@@ -46,9 +46,17 @@ def embedded(settings: Settings) -> EmbeddedPostgres:
 def prepare_database(settings: Settings) -> int:
     """Create, start and migrate what the settings name; returns the migrations applied.
 
-    Errors: DatabaseUnavailable, SchemaOutOfDate.
+    On a server the vector column is made for the embedder that is set, so that indexing never
+    needs the owner. Errors: DatabaseUnavailable, SchemaOutOfDate, EmbedderMismatch.
     """
-    return migrate(owner_url(settings))
+    from lastro.writing import ensure_vector_column
+
+    url = owner_url(settings)
+    applied = migrate(url)
+    if settings.database_url is not None:
+        embedder = build_embedder(settings.embedder, cache_dir=settings.home / "cache")
+        ensure_vector_column(url, embedder)
+    return applied
 
 
 def owner_url(settings: Settings) -> str:

@@ -199,15 +199,15 @@ def _register(
     database: Database, request: IndexRequest, listing: Listing, *, project: Project
 ) -> tuple[str, list[StoredDocument]]:
     """The source's name in its project and what is indexed of it; recorded before any work."""
-    ref, root = _named_ref(request), str(listing.root)
+    root = str(listing.root)
     with database.transaction(projects=[project.id]) as connection:
-        source = source_name(root, ref, store.project_sources(connection, project.id))
+        source = source_name(root, store.project_sources(connection, project.id))
         store.save_source(
             connection,
             project_id=project.id,
             name=source,
             root=root,
-            ref=ref,
+            ref=_named_ref(request),
             revision=listing.revision,
             skipped=(),
             finished=False,
@@ -217,17 +217,19 @@ def _register(
 
 
 def _named_ref(request: IndexRequest) -> str | None:
-    """The ref that sets a source apart; None for the one that a folder has by default."""
+    """The ref as hits name it; None for what a folder is indexed at by default."""
     return None if request.worktree or request.ref == DEFAULT_REF else request.ref
 
 
-def source_name(root: str, ref: str | None, known: Sequence[store.Source]) -> str:
-    """The folder's name, with its ref unless that is HEAD; numbered where another has the name."""
+def source_name(root: str, known: Sequence[store.Source]) -> str:
+    """The folder's name, numbered where another folder of the project has it.
+
+    A folder is one source of its project: another ref moves it, and doubles nothing.
+    """
     for source in known:
-        if (source.root, source.ref) == (root, ref):
+        if source.root == root:
             return source.name
-    stem = Path(root).name.removesuffix(".git") or "root"
-    wanted = f"{stem}@{ref}" if ref else stem
+    wanted = Path(root).name.removesuffix(".git") or "root"
     taken = {source.name for source in known}
     names = (wanted if number == 1 else f"{wanted}-{number}" for number in count(1))
     return next(name for name in names if name not in taken)

@@ -124,7 +124,8 @@ class Writer:
         self.embedded += made
         self.without_vector += len(texts) - made
         if made and not self._has_column:
-            self._ensure_column()
+            ensure_vector_column(self.admin_url, self.embedder)
+            self._has_column = True
         return result.vectors
 
     def _with_vectors(
@@ -142,32 +143,32 @@ class Writer:
             for chunk, vector in zip(item.chunks, vectors, strict=True)
         ]
 
-    def _ensure_column(self) -> None:
-        """Make the vector column and record whose vectors it holds, once, as the owner.
 
-        Errors: EmbedderMismatch, DimensionMismatch.
-        """
-        with connect(self.admin_url) as connection:
-            lock_schema(connection)
-            own = ActiveEmbedder(
-                id=self.embedder.id,
-                version=self.embedder.version,
-                dimension=self.embedder.dimension,
-                fingerprint=fingerprint(self.embedder),
+def ensure_vector_column(admin_url: str, embedder: Embedder) -> None:
+    """Make the vector column and record whose vectors it holds, once, as the owner.
+
+    Errors: EmbedderMismatch, DimensionMismatch.
+    """
+    own = ActiveEmbedder(
+        id=embedder.id,
+        version=embedder.version,
+        dimension=embedder.dimension,
+        fingerprint=fingerprint(embedder),
+    )
+    with connect(admin_url) as connection:
+        lock_schema(connection)
+        store.set_active_embedder(connection, own)
+        active = store.active_embedder(connection)
+        if active != own:
+            raise mismatch(active or own, embedder)
+        width = store.vector_dimension(connection)
+        if width is None:
+            store.add_vector_column(connection, own.dimension)
+        elif width != own.dimension:
+            raise DimensionMismatch(
+                f"the vector column has {width} dimensions, {own.id} makes {own.dimension}",
+                remedy="index into another database (LASTRO_HOME or LASTRO_DATABASE_URL)",
             )
-            store.set_active_embedder(connection, own)
-            active = store.active_embedder(connection)
-            if active != own:
-                raise mismatch(active or own, self.embedder)
-            width = store.vector_dimension(connection)
-            if width is None:
-                store.add_vector_column(connection, own.dimension)
-            elif width != own.dimension:
-                raise DimensionMismatch(
-                    f"the vector column has {width} dimensions, {own.id} makes {own.dimension}",
-                    remedy="index into another database (LASTRO_HOME or LASTRO_DATABASE_URL)",
-                )
-        self._has_column = True
 
 
 def _is_complete(texts: Sequence[str], chunks: Sequence[store.ChunkRow]) -> bool:

@@ -79,7 +79,7 @@ VALUES (
 )
 ON CONFLICT ON CONSTRAINT sources_pkey DO UPDATE SET
     root = excluded.root,
-    ref = excluded.ref,
+    ref = CASE WHEN %(finished)s THEN excluded.ref ELSE lastro.sources.ref END,
     revision = CASE WHEN %(finished)s THEN excluded.revision ELSE lastro.sources.revision END,
     indexed_at = coalesce(excluded.indexed_at, lastro.sources.indexed_at),
     run_started_at = excluded.run_started_at,

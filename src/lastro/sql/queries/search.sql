@@ -109,9 +109,11 @@ SELECT
 -- Content and citation of the few hits, from the table, under the policy; index chunks_pkey.
 SELECT
     c.id, c.scope, c.content, c.source_path, c.session_id, c.event_id, c.entity_key, c.entity_type,
-    c.heading_path, c.anchor, c.line_start, c.line_end, d.title, d.source, d.revision,
+    c.heading_path, c.anchor, c.line_start, c.line_end, d.title,
+    d.source || coalesce('@' || s.ref, '') AS source, d.revision,
     d.adr_number, d.adr_status, d.adr_date, d.adr_superseded_by
 FROM lastro.chunks AS c
 JOIN lastro.documents AS d ON d.project_id = c.project_id AND d.id = c.document_id
+LEFT JOIN lastro.sources AS s ON s.project_id = d.project_id AND s.name = d.source
 WHERE c.project_id = %(project_id)s::bigint AND c.id = ANY (%(ids)s::uuid[])
     AND c.status = 'published';

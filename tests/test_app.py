@@ -1,0 +1,59 @@
+"""The app over a server of the user's own, where owner and application are different logins."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from databases import address
+from psycopg.sql import SQL, Identifier
+from repositories import commit
+
+from lastro.app import build, prepare_database
+from lastro.config import Settings
+from lastro.errors import EmbedderMismatch, SchemaOutOfDate
+from lastro.search import SearchRequest
+from lastro.types import IndexRequest
+
+
+@pytest.fixture
+def application_url(owner_url: str, owner: psycopg.Connection) -> Iterator[str]:
+    """Address of a login that may do what the application may, and no more."""
+    name = f"clerk_{owner.info.dbname}"
+    owner.execute(SQL("CREATE ROLE {} LOGIN").format(Identifier(name)))
+    owner.execute(SQL("GRANT lastro_app TO {}").format(Identifier(name)))
+    yield address(owner_url, user=name)
+    owner.execute(SQL("DROP ROLE {}").format(Identifier(name)))
+
+
+def settings(tmp_path: Path, **urls: str) -> Settings:
+    return Settings(home=tmp_path / "home", embedder="deterministic", **urls)
+
+
+def test_after_init_the_application_indexes_and_searches_without_the_owner(
+    application_url: str, owner_url: str, tmp_path: Path
+) -> None:
+    commit(tmp_path / "manual", {"docs/a.md": "# Pump\n\nThe pump runs dry at noon.\n"})
+    as_owner = settings(tmp_path, database_url=application_url, admin_database_url=owner_url)
+    prepare_database(as_owner)
+    with build(settings(tmp_path, database_url=application_url)) as app:
+        report = app.index(IndexRequest(path=tmp_path / "manual"))
+        outcome = app.search(SearchRequest(query="pump runs dry"), project="manual")
+    assert report.embedding.embedded == 1
+    assert outcome.vector_available
+    assert [hit.content for hit in outcome.hits] == ["# Pump\n\nThe pump runs dry at noon."]
+
+
+def test_init_with_another_embedder_than_the_index_has_is_refused(
+    owner_url: str, tmp_path: Path
+) -> None:
+    prepare_database(settings(tmp_path, database_url=owner_url))
+    other = Settings(home=tmp_path / "home", embedder="use-m3", database_url=owner_url)
+    with pytest.raises(EmbedderMismatch, match=r"deterministic.*use-m3"):
+        prepare_database(other)
+
+
+def test_a_server_without_the_schema_asks_for_init(server_url: str, new_database, tmp_path) -> None:
+    with pytest.raises(SchemaOutOfDate) as caught:
+        build(settings(tmp_path, database_url=new_database()))
+    assert "lastro init" in (caught.value.remedy or "")
