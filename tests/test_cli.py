@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -448,6 +449,14 @@ def test_a_reader_who_leaves_ends_the_printing_quietly(harbour: Harbour):
     )
     os.close(write_end)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_stream_that_is_closed_from_the_start_ends_nothing_badly(tmp_path: Path) -> None:
+    command = f"exec {shlex.quote(LASTRO)} profiles >&-"
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Generator, Iterable
+from pathlib import Path
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -30,7 +31,13 @@ _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2
 
 
 def prepare_streams() -> None:
-    """Let no character stop a command: what a stream's encoding lacks is written escaped."""
+    """Let no character stop a command: what a stream's encoding lacks is written escaped.
+
+    A stream that was closed before the command began takes what is written, and keeps nothing.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
