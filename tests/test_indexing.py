@@ -1,6 +1,8 @@
 """Indexing real repositories into a real database: what is stored, kept, moved and removed."""
 
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from repositories import commit, git, write
 
+from lastro import store
 from lastro.chunk_settings import ChunkSettings
 from lastro.db.pool import Database
 from lastro.documents import Pipeline
@@ -381,6 +384,29 @@ def test_two_folders_of_one_project_keep_files_of_the_same_path_apart(bench, tmp
         ("wiki", "docs/README.md"),
         ("wiki-2", "docs/README.md"),
     ]
+
+
+def test_a_run_that_waited_for_another_indexes_what_is_there_now(bench, tmp_path) -> None:
+    commit(tmp_path, {"docs/a.md": GUIDE})
+    bench.index(tmp_path)
+    with bench.database.session() as connection:
+        project_id = bench.scalar("SELECT id FROM lastro.projects")
+        assert store.lock_project(connection, project_id) is True
+        with ThreadPoolExecutor() as threads:
+            late = threads.submit(bench.index, tmp_path)
+            while not bench.scalar("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+                time.sleep(0.01)
+            commit(tmp_path, {"docs/b.md": "# B\n\nLater.\n"})
+            store.unlock_project(connection, project_id)
+            assert counts(late.result(timeout=60)) == {"added": 1, "unchanged": 1}
+
+
+def test_runs_of_one_project_at_once_end_equal_to_one(bench, tmp_path) -> None:
+    commit(tmp_path, {f"docs/{n}.md": f"# Note {n}\n\nText {n}.\n" for n in range(20)})
+    with ThreadPoolExecutor(2) as threads:
+        reports = list(threads.map(lambda _: bench.index(tmp_path), range(2)))
+    assert sorted(report.documents.added for report in reports) == [0, 20]
+    assert len(bench.rows()) == 20
 
 
 names = st.sampled_from([f"docs/{n}.md" for n in ("a", "b", "sub/c", "adr/0001-d")])

@@ -122,7 +122,10 @@ def index(
     slug = request.project or project_to_index(database, listing.root)
     with database.transaction() as connection:
         project = store.ensure_project(connection, slug)
-    with _turn(database, project):
+    with _turn(database, project) as at_once:
+        if not at_once:
+            # The run that was waited for may have indexed a later commit than ours was then.
+            listing = _list(request, patterns)
         source, stored = _register(database, request, listing, project=project)
         if listing.whole_tree and any(patterns.is_in_docs(d.place) for d in stored):
             # The index holds documents of docs/: their absence now must not pull in other files.
@@ -185,12 +188,12 @@ def _list(request: IndexRequest, patterns: FilePatterns) -> Listing:
 
 
 @contextmanager
-def _turn(database: Database, project: Project) -> Generator[None]:
-    """Wait until no other run indexes the project; held by a connection of its own."""
+def _turn(database: Database, project: Project) -> Generator[bool]:
+    """Wait until no other run indexes the project; yields whether the turn came at once."""
     with database.session() as connection:
-        store.lock_project(connection, project.id)
+        at_once = store.lock_project(connection, project.id)
         try:
-            yield
+            yield at_once
         finally:
             store.unlock_project(connection, project.id)
 

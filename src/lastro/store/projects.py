@@ -96,12 +96,15 @@ def project_states(connection: AppConnection, project_ids: Sequence[int]) -> lis
         ).fetchall()
 
 
-def lock_project(connection: AppConnection, project_id: int) -> None:
-    """Wait for the turn of this session to index the project."""
-    connection.execute(
-        load_queries("projects")["lock_project"],
-        {"space": _PROJECT_LOCKS, "project_id": project_id % 2**31},
-    )
+def lock_project(connection: AppConnection, project_id: int) -> bool:
+    """Take this session's turn to index the project; False where it had to be waited for."""
+    queries = load_queries("projects")
+    key = {"space": _PROJECT_LOCKS, "project_id": project_id % 2**31}
+    row = connection.execute(queries["try_lock_project"], key).fetchone()
+    if row is not None and row[0]:
+        return True
+    connection.execute(queries["wait_for_project"], key)
+    return False
 
 
 def unlock_project(connection: AppConnection, project_id: int) -> None:

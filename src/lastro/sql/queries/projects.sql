@@ -44,8 +44,12 @@ LEFT JOIN LATERAL (
 WHERE p.id = ANY (%(projects)s::bigint[])
 ORDER BY p.slug;
 
--- name: lock_project
+-- name: try_lock_project
 -- Held by the session until it is released: index runs of one project take turns.
+SELECT pg_try_advisory_lock(%(space)s::integer, %(project_id)s::integer);
+
+-- name: wait_for_project
+-- The same lock, waited for.
 SELECT pg_advisory_lock(%(space)s::integer, %(project_id)s::integer);
 
 -- name: unlock_project
@@ -105,7 +109,7 @@ GROUP BY d.scope
 ORDER BY d.scope;
 
 -- name: project_is_locked
--- Whether an index run of the project holds its turn (lock_project); objsubid 2: two integer keys.
+-- Whether an index run of the project holds its turn (try_lock_project); objsubid 2: two integer keys.
 SELECT EXISTS (
     SELECT FROM pg_catalog.pg_locks
     WHERE locktype = 'advisory' AND granted AND objsubid = 2
