@@ -454,7 +454,7 @@ def test_a_server_still_recovering_at_the_limit_is_an_error_that_names_the_log(
 ) -> None:
     embedded(home).start()
     embedded(home).stop()
-    slow = programs(folder / "bin", postgres="exec sleep 2\n")
+    slow = programs(folder / "bin", postgres="exec sleep 20\n")
     with pytest.raises(DatabaseUnavailable, match=r"still starting after 0\.3 s") as error:
         embedded(home, binaries=slow, start_timeout_s=0.3).start()
     assert str(home / "postgres" / "log") in str(error.value.remedy)
