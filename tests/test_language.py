@@ -50,6 +50,11 @@ def test_chinese_with_many_latin_names_is_chinese() -> None:
     assert detect_language(text, languages=PROJECT) == "zh"
 
 
+def test_a_chinese_title_over_english_output_is_chinese() -> None:
+    output = "The server is listening on port 4000 and the cluster has three healthy members. " * 5
+    assert detect_language(f"# 查看集群状态\n\n{output}", languages=("en", "pt", "zh")) == "zh"
+
+
 def test_english_that_quotes_a_chinese_word_is_english() -> None:
     text = f"{ENGLISH} In Chinese a queue is called 队列."
     assert detect_language(text, languages=PROJECT) == "en"
