@@ -492,6 +492,8 @@ def test_nothing_in_a_pipe_is_coloured(harbour: Harbour):
 def test_an_interrupted_command_ends_with_130(harbour: Harbour, url: str):
     code = (
         "import os, signal, sys; from lastro.cli import main, working\n"
+        # a suite that runs in the background hands down a SIGINT that is ignored
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "working.build = lambda settings: os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.exit(main(['search', 'boat']))"
     )
