@@ -69,7 +69,10 @@ def _run(app: App, data: Path, options: argparse.Namespace) -> list[str]:
     if "quality" in options.what:
         measured = measure(app, data, targets, say=_say)
         faults += [fault for item in measured for fault in item.faults]
-        blocks.append(f"nDCG@10, {_today()}, by `make bench`:\n\n{quality_table(measured)}")
+        blocks.append(
+            f"nDCG@10, {_today()}, by `make bench`. Latency is that of documents in chunks:\n\n"
+            f"{quality_table(measured)}"
+        )
     if "speed" in options.what:
         blocks.append(f"From the shell:\n\n{command_table(say=_say)}")
     if "scale" in options.what:
