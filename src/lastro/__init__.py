@@ -1,27 +1,32 @@
 """Lastro: retrieval you can cite, on the PostgreSQL you already run.
 
-from lastro import SearchRequest, build, load_settings
+    from lastro import SearchRequest, build, load_settings
 
-with build(load_settings()) as app:
-    outcome = app.search(SearchRequest(query="why HNSW and not IVFFlat"))
+    with build(load_settings()) as app:
+        outcome = app.search(SearchRequest(query="why HNSW and not IVFFlat"))
 
-What is named here is public; everything else may change.
+A name is imported when it is first asked for, so that a part of the package starts without the
+rest, and the command line decides how the rest is imported.
 """
 
-from lastro.app import App, build
-from lastro.config import Settings, load_settings
-from lastro.errors import LastroError
-from lastro.search import SearchRequest
-from lastro.types import (
-    EntityOrigin,
-    FileOrigin,
-    Hit,
-    IndexReport,
-    IndexRequest,
-    Outcome,
-    SessionOrigin,
-)
-from lastro.wire import to_json
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lastro.app import App, build
+    from lastro.config import Settings, load_settings
+    from lastro.errors import LastroError
+    from lastro.search import SearchRequest
+    from lastro.types import (
+        EntityOrigin,
+        FileOrigin,
+        Hit,
+        IndexReport,
+        IndexRequest,
+        Outcome,
+        SessionOrigin,
+    )
+    from lastro.wire import to_json
 
 __all__ = [
     "App",
@@ -39,3 +44,26 @@ __all__ = [
     "load_settings",
     "to_json",
 ]
+
+_MODULES = {
+    "App": "lastro.app",
+    "EntityOrigin": "lastro.types",
+    "FileOrigin": "lastro.types",
+    "Hit": "lastro.types",
+    "IndexReport": "lastro.types",
+    "IndexRequest": "lastro.types",
+    "LastroError": "lastro.errors",
+    "Outcome": "lastro.types",
+    "SearchRequest": "lastro.search",
+    "SessionOrigin": "lastro.types",
+    "Settings": "lastro.config",
+    "build": "lastro.app",
+    "load_settings": "lastro.config",
+    "to_json": "lastro.wire",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'lastro' has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
