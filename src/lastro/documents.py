@@ -6,7 +6,7 @@ Ids follow from place and content, so that indexing the same text again changes 
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import PurePosixPath
 from uuid import UUID, uuid5
 
@@ -22,7 +22,7 @@ from lastro.lexical import (
     token_count,
 )
 from lastro.markdown import parse_markdown
-from lastro.store import ChunkRow, DocumentRow
+from lastro.store import ChunkRow, DocumentRow, UnembeddedChunk
 from lastro.types import Scope
 
 # Raise it when this module or the chunker makes other rows of the same text.
@@ -79,30 +79,15 @@ def prepare_file(text: str, identity: FileIdentity, pipeline: Pipeline) -> Prepa
     chunked = chunk_markdown(markdown, pipeline.chunking)
     title = storable(markdown.title or PurePosixPath(identity.path).stem)
     language = detect_language(text[markdown.body_start :], languages=pipeline.languages)
-    document = DocumentRow(
-        id=document_id(identity),
-        kind="file",
-        scope=identity.scope,
-        source=identity.source,
-        place=identity.path,
-        title=title,
-        language=language,
-        revision=identity.revision,
-        content_hash=identity.content_hash,
-        fingerprint=pipeline.fingerprint,
-        state="complete",
+    document = replace(
+        _document(identity, pipeline, title=title, language=language),
         adr=parse_adr(identity.path, markdown) if identity.scope == "adr" else None,
         metadata=markdown.metadata,
     )
-    chunks = _rows(
+    rows = _rows(
         document, chunked.chunks, project_id=identity.project_id, searched_path=identity.path
     )
-    return Prepared(
-        document=document,
-        chunks=chunks,
-        texts=tuple(map(embedded_text, chunks)),
-        warnings=chunked.warnings,
-    )
+    return _prepared(document, rows, warnings=chunked.warnings)
 
 
 def prepare_passage(
@@ -115,13 +100,21 @@ def prepare_passage(
     body = text if text.strip() else title
     settings = pipeline.chunking
     chunks = chunk_text(body, settings).chunks if not whole else (_whole(body),)
-    document = DocumentRow(
+    document = _document(identity, pipeline, title=storable(title), language=language)
+    rows = _rows(document, chunks, project_id=identity.project_id, searched_path="")
+    return _prepared(document, rows, warnings=())
+
+
+def _document(
+    identity: FileIdentity, pipeline: Pipeline, *, title: str, language: str
+) -> DocumentRow:
+    return DocumentRow(
         id=document_id(identity),
         kind="file",
         scope=identity.scope,
         source=identity.source,
         place=identity.path,
-        title=storable(title),
+        title=title,
         language=language,
         revision=identity.revision,
         content_hash=identity.content_hash,
@@ -130,9 +123,13 @@ def prepare_passage(
         adr=None,
         metadata={},
     )
-    rows = _rows(document, chunks, project_id=identity.project_id, searched_path="")
+
+
+def _prepared(
+    document: DocumentRow, rows: tuple[ChunkRow, ...], *, warnings: tuple[str, ...]
+) -> Prepared:
     return Prepared(
-        document=document, chunks=rows, texts=tuple(map(embedded_text, rows)), warnings=()
+        document=document, chunks=rows, texts=tuple(map(embedded_text, rows)), warnings=warnings
     )
 
 
@@ -141,20 +138,10 @@ def document_id(identity: FileIdentity) -> UUID:
     return _id(str(identity.project_id), "file", identity.source, identity.path)
 
 
-def embedded_text(chunk: ChunkRow) -> str:
-    """What the embedder reads of a chunk: where it stands, then what it says."""
-    return lead_and_content(
-        title=chunk.title,
-        heading_text=chunk.heading_text,
-        context=chunk.context,
-        content=chunk.content,
-    )
-
-
-def lead_and_content(*, title: str, heading_text: str, context: str, content: str) -> str:
-    """Title and headings on one line, then a table's repeated header, then the content."""
-    lead = " > ".join(part for part in (title, heading_text) if part)
-    return "\n".join(part for part in (lead, context, content) if part)
+def embedded_text(chunk: ChunkRow | UnembeddedChunk) -> str:
+    """What the embedder reads of a chunk: title and headings, a repeated header, the content."""
+    lead = " > ".join(part for part in (chunk.title, chunk.heading_text) if part)
+    return "\n".join(part for part in (lead, chunk.context, chunk.content) if part)
 
 
 def _whole(text: str) -> Chunk:

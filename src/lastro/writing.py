@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lastro import store
 from lastro.db.migrate import lock_schema
 from lastro.db.pool import Database, connect
-from lastro.documents import Pipeline, Prepared, lead_and_content
+from lastro.documents import Pipeline, Prepared, embedded_text
 from lastro.embedders import Embedder, fingerprint, is_blank
 from lastro.embedding import embed_texts
 from lastro.errors import DimensionMismatch
@@ -88,15 +88,7 @@ class Writer:
         while self.reason is None:
             with self.database.transaction(projects=[project_id]) as connection:
                 rows = store.chunks_without_vector(connection, project_id, limit=REPAIR_CHUNKS)
-            texts = [
-                lead_and_content(
-                    title=row.title,
-                    heading_text=row.heading_text,
-                    context=row.context,
-                    content=row.content,
-                )
-                for row in rows
-            ]
+            texts = [embedded_text(row) for row in rows]
             vectors = self._embed(texts) if rows else []
             done = [(row.id, v) for row, v in zip(rows, vectors, strict=True) if v is not None]
             with self.database.transaction(projects=[project_id]) as connection:
