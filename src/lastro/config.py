@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 from lastro.chunk_settings import ChunkSettings
 from lastro.errors import ConfigError, InvalidInput
+from lastro.iso_639 import LANGUAGE_CODES
 from lastro.sources.files import FilePatterns
 
 CONFIG_FILE = "lastro.toml"
@@ -38,16 +39,6 @@ _KEYS = frozenset(
     }
 )
 T = TypeVar("T")
-# Source: ISO 639-1, the 183 codes in force.
-_ISO_639_1 = (
-    "aa ab ae af ak am an ar as av ay az ba be bg bi bm bn bo br bs ca ce ch co cr cs cu cv cy "
-    "da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu "
-    "hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb "
-    "lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om "
-    "or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw "
-    "ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu"
-)
-_LANGUAGE_CODES = frozenset(_ISO_639_1.split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +166,7 @@ def _languages(value: object) -> tuple[str, ...]:
     if not isinstance(parts, list | tuple):
         raise ConfigError(f"languages must be a list of ISO 639-1 codes, not {value!r}")
     codes = tuple(dict.fromkeys(str(part).strip() for part in cast("list[object]", parts)))
-    wrong = [code for code in codes if code not in _LANGUAGE_CODES]
+    wrong = [code for code in codes if code not in LANGUAGE_CODES]
     if wrong or not codes:
         raise ConfigError(
             f"languages must be ISO 639-1 codes of two letters, not {wrong or 'nothing'}",
