@@ -379,8 +379,10 @@ PARAMETERS: dict[str, Any] = {
     "model": "m",
     "name": "r",
     "place": "docs/a.md",
+    "places": ["docs/7/107.md"],
     "project_id": LARGE,
     "projects": [LARGE],
+    "questions": Jsonb([]),
     "ref": None,
     "revision": "abc",
     "root": "/r",
@@ -396,6 +398,7 @@ PARAMETERS: dict[str, Any] = {
     "word_nos": [0],
     # where the same name means another type
     "record_migration.version": 99,
+    "golden_questions.version": 1,
     "set_active_embedder.id": "m",
     "cache_embeddings.embeddings": [bytes(4 * WIDTH)],
 }
@@ -467,6 +470,7 @@ def test_each_file_of_queries_is_called_by_one_module_alone() -> None:
     assert callers == {
         ("doctor", "server.py"),
         ("documents", "store/documents.py"),
+        ("golden", "store/golden.py"),
         ("migrations", "db/migrate.py"),
         ("projects", "store/projects.py"),
         ("scratch", "db/scratch.py"),

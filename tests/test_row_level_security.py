@@ -14,7 +14,7 @@ from lastro.db.pool import APP_ROLE, Database, connect
 from lastro.errors import InvalidInput, SchemaOutOfDate
 from lastro.store import add_vector_column
 
-TABLES = ("sources", "documents", "chunks", "lexeme_stats", "corpus_stats")
+TABLES = ("sources", "documents", "chunks", "lexeme_stats", "corpus_stats", "golden_sets")
 OURS, THEIRS = 1, 2
 
 
@@ -38,6 +38,11 @@ def fill(connection: psycopg.Connection, project_id: int) -> None:
         "INSERT INTO lastro.sources (project_id, name, root) VALUES (%s, 'r', '/r')", [project_id]
     )
     add_statistics(connection, project_id)
+    connection.execute(
+        "INSERT INTO lastro.golden_sets (project_id, name, version, content_hash, questions)"
+        " VALUES (%s, 'g', 1, repeat('0', 64), '[]')",
+        [project_id],
+    )
 
 
 @pytest.fixture
