@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -33,11 +33,13 @@ __all__ = [
     "InvalidGolden",
     "Place",
     "SessionPlace",
+    "check_name",
     "covers",
     "dump_golden",
     "golden_set",
     "parse_golden",
     "parse_place",
+    "parse_questions",
 ]
 
 MAX_NAME_CHARS = 200
@@ -207,13 +209,23 @@ def parse_golden(text: str, *, name: str) -> GoldenSet:
     Errors: InvalidGolden with every fault of every line, and for a set without a question.
     """
     check_name(name)
+    # str.splitlines would also cut at U+2028, which JSON texts may hold as it is.
+    lines = enumerate(text.removeprefix("\ufeff").split("\n"), start=1)
+    questions = _read([(number, line) for number, line in lines if line.strip()], name=name)
+    return golden_set(name, tuple(questions))
+
+
+def parse_questions(lines: Sequence[Mapping[str, Any]], *, name: str) -> tuple[GoldenQuestion, ...]:
+    """The questions of lines that are JSON values already. Errors: InvalidGolden."""
+    written = [(number, json.dumps(line)) for number, line in enumerate(lines, start=1)]
+    return tuple(_read(written, name=name))
+
+
+def _read(lines: Iterable[tuple[int, str]], *, name: str) -> list[GoldenQuestion]:
     questions: list[GoldenQuestion] = []
     faults: list[str] = []
     seen = _Seen()
-    # str.splitlines would also cut at U+2028, which JSON texts may hold as it is.
-    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
-        if not line.strip():
-            continue
+    for number, line in lines:
         reader = _LineReader()
         question = reader.question(line)
         if question is not None:
@@ -224,7 +236,7 @@ def parse_golden(text: str, *, name: str) -> GoldenSet:
         faults = ["it holds no question"]
     if faults:
         raise InvalidGolden(name, tuple(faults))
-    return golden_set(name, tuple(questions))
+    return questions
 
 
 def check_name(name: str) -> None:

@@ -68,6 +68,19 @@ class ChunkPlace:
     entity: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A chunk of a file as drafts are made from it; ``content`` is None where it has no link."""
+
+    path: str
+    is_adr: bool
+    title: str
+    language: str
+    heading_path: tuple[str, ...]
+    anchor: str | None
+    content: str | None
+
+
 def parse_place(text: str) -> FilePlace:
     """The place in a file that a person writes as ``path``, ``path#section`` or ``path:10-20``.
 

@@ -51,6 +51,7 @@ BE_OWNER = "set LASTRO_ADMIN_DATABASE_URL to the address of the owner of Lastro'
 _CONSTRAINTS: Mapping[str, str] = {
     "projects_slug_key": "a project of this name exists already",
     "projects_slug_form": "a project's name must have 1 to 200 characters",
+    "golden_sets_pkey": "another import of this golden set came first; run it again",
     "chunks_origin": "a chunk must come from exactly one of a file, a session or an entry",
 }
 

@@ -25,6 +25,7 @@ from lastro.store.golden import (
     golden_questions,
     golden_versions,
     insert_golden_set,
+    passages,
 )
 from lastro.store.profiles import (
     RankingNumbers,
@@ -127,6 +128,7 @@ __all__ = [
     "lock_project",
     "move_revision",
     "parse_query",
+    "passages",
     "project_is_locked",
     "project_sources",
     "project_states",

@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 
 from lastro.db.pool import AppConnection
 from lastro.golden import GoldenSet, question_json
-from lastro.places import ChunkPlace
+from lastro.places import ChunkPlace, Passage
 from lastro.sql import load_queries
 
 
@@ -95,3 +95,20 @@ def delete_golden_set(connection: AppConnection, *, project_id: int, name: str) 
     return connection.execute(
         load_queries("golden")["delete_golden_set"], {"project_id": project_id, "name": name}
     ).rowcount
+
+
+def passages(connection: AppConnection, project_id: int) -> list[Passage]:
+    """Every published chunk of a project's files, as drafts of questions are made from it."""
+    rows = connection.execute(load_queries("golden")["passages"], {"project_id": project_id})
+    return [
+        Passage(
+            path=path,
+            is_adr=is_adr,
+            title=title,
+            language=language,
+            heading_path=tuple(heading_path),
+            anchor=anchor,
+            content=content,
+        )
+        for path, is_adr, title, language, heading_path, anchor, content in rows
+    ]

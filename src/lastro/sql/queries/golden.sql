@@ -49,3 +49,15 @@ RETURNING version;
 DELETE FROM lastro.golden_sets
 WHERE project_id = %(project_id)s::bigint AND name = %(name)s::text
 RETURNING version;
+
+-- name: passages
+-- What drafts of questions are made from: headings of a project's files, and texts with a link.
+-- Index documents_place_key; the chunks are read whole.
+SELECT
+    c.source_path AS path, c.scope = 'adr' AS is_adr, coalesce(d.title, '') AS title, c.language,
+    c.heading_path, c.anchor,
+    CASE WHEN strpos(c.content, '](') > 0 THEN c.content END AS content
+FROM lastro.documents AS d
+JOIN lastro.chunks AS c ON c.project_id = d.project_id AND c.document_id = d.id
+WHERE d.project_id = %(project_id)s::bigint AND d.kind = 'file' AND c.status = 'published'
+ORDER BY d.place, d.source, c.ordinal, c.id;
