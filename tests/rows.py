@@ -103,6 +103,20 @@ def add_statistics(
     )
 
 
+def add_golden_set(connection: psycopg.Connection, project_id: int) -> None:
+    insert(
+        connection,
+        "golden_sets",
+        {
+            "project_id": project_id,
+            "name": "g",
+            "version": 1,
+            "content_hash": "0" * 64,
+            "questions": "[]",
+        },
+    )
+
+
 def insert(connection: psycopg.Connection, table: str, values: dict[str, Any]) -> None:
     connection.execute(
         SQL("INSERT INTO {} ({}) VALUES ({})").format(

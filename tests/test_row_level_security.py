@@ -8,7 +8,7 @@ import pytest
 from databases import address, database_of, scratch_database
 from psycopg import errors
 from psycopg.sql import SQL, Identifier
-from rows import add_chunk, add_document, add_project, add_statistics
+from rows import add_chunk, add_document, add_golden_set, add_project, add_statistics
 
 from lastro.db.pool import APP_ROLE, Database, connect
 from lastro.errors import InvalidInput, SchemaOutOfDate
@@ -38,11 +38,7 @@ def fill(connection: psycopg.Connection, project_id: int) -> None:
         "INSERT INTO lastro.sources (project_id, name, root) VALUES (%s, 'r', '/r')", [project_id]
     )
     add_statistics(connection, project_id)
-    connection.execute(
-        "INSERT INTO lastro.golden_sets (project_id, name, version, content_hash, questions)"
-        " VALUES (%s, 'g', 1, repeat('0', 64), '[]')",
-        [project_id],
-    )
+    add_golden_set(connection, project_id)
 
 
 @pytest.fixture
