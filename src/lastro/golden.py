@@ -36,10 +36,12 @@ __all__ = [
     "check_name",
     "covers",
     "dump_golden",
+    "golden_json",
     "golden_set",
     "parse_golden",
     "parse_place",
     "parse_questions",
+    "question_json",
 ]
 
 MAX_NAME_CHARS = 200
@@ -151,6 +153,15 @@ def dump_golden(golden: GoldenSet) -> str:
     ``parse_golden`` reads them back to the same hash.
     """
     return "".join(f"{_canonical_line(question)}\n" for question in golden.questions)
+
+
+def golden_json(golden: GoldenSet) -> dict[str, Any]:
+    """The set as one JSON value, under its name and hash."""
+    return {
+        "name": golden.name,
+        "contentHash": golden.content_hash,
+        "questions": [question_json(question) for question in golden.questions],
+    }
 
 
 def question_json(question: GoldenQuestion) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """A project's golden sets: imported, listed, exported, removed, and drafted from its own texts."""
 
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from lastro import store
@@ -21,53 +19,11 @@ from lastro.golden import (
 from lastro.judging import judged_chunks
 from lastro.store import AppConnection, GoldenVersion
 from lastro.suggesting import suggest_questions
+from lastro.types import GoldenCounts, GoldenImport, GoldenSummary, NotIndexed
 
 DEFAULT_LIMIT = 50
 # As git: fewer digits are too easily two sets'.
 MIN_HASH_DIGITS = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """Questions of a set: all, those by people and by programs, those that nothing answers."""
-
-    questions: int
-    human: int
-    derived: int
-    unanswerable: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotIndexed:
-    """A judged place where the index has nothing, and the question that it answers."""
-
-    id: str
-    place: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoldenImport:
-    """What an import did; ``imported`` is False where the newest version has this content."""
-
-    name: str
-    version: int
-    content_hash: str
-    imported: bool
-    counts: Counts
-    not_indexed: tuple[NotIndexed, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoldenSummary:
-    """A version of a golden set; ``current`` is the one that its name alone means."""
-
-    name: str
-    version: int
-    content_hash: str
-    current: bool
-    counts: Counts
-    languages: tuple[str, ...]
-    imported_at: datetime
 
 
 def read_golden(file: Path, *, name: str | None = None) -> GoldenSet:
@@ -120,10 +76,10 @@ def import_golden(database: Database, project: str, golden: GoldenSet) -> Golden
     )
 
 
-def count_questions(golden: GoldenSet) -> Counts:
+def count_questions(golden: GoldenSet) -> GoldenCounts:
     """How many questions of each kind a set has."""
     derived = sum(question.derived for question in golden.questions)
-    return Counts(
+    return GoldenCounts(
         questions=len(golden.questions),
         human=len(golden.questions) - derived,
         derived=derived,
@@ -198,7 +154,7 @@ def list_golden(database: Database, project: str) -> list[GoldenSummary]:
             version=version.version,
             content_hash=version.content_hash,
             current=version.version == newest[version.name],
-            counts=Counts(
+            counts=GoldenCounts(
                 questions=version.questions,
                 human=version.questions - version.derived,
                 derived=version.derived,

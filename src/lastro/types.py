@@ -335,3 +335,46 @@ class Evaluation:
     languages: Mapping[str, int]
     whole: bool
     degraded: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenCounts:
+    """Questions of a set: all, those by people and by programs, those that nothing answers."""
+
+    questions: int
+    human: int
+    derived: int
+    unanswerable: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotIndexed:
+    """A judged place where the index has nothing, and the question that it answers."""
+
+    id: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenImport:
+    """What an import did; ``imported`` is False where the newest version has this content."""
+
+    name: str
+    version: int
+    content_hash: str
+    imported: bool
+    counts: GoldenCounts
+    not_indexed: tuple[NotIndexed, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenSummary:
+    """A version of a golden set; ``current`` is the one that its name alone means."""
+
+    name: str
+    version: int
+    content_hash: str
+    current: bool
+    counts: GoldenCounts
+    languages: tuple[str, ...]
+    imported_at: datetime

@@ -91,6 +91,11 @@ def print_json(value: Any) -> None:
     _write(_json(value, sys.stdout) + "\n", sys.stdout)
 
 
+def print_json_lines(values: Iterable[Any]) -> None:
+    """Print JSON values as data, each on a line of its own."""
+    _write("".join(f"{_json(value, sys.stdout, indent=None)}\n" for value in values), sys.stdout)
+
+
 def print_data(lines: Iterable[str | Text]) -> None:
     """Print data, a line for each part."""
     _write(_rendered(lines, stdout()), sys.stdout)
@@ -139,9 +144,9 @@ def _say(text: Text) -> None:
     _write(_rendered([text], stderr()), sys.stderr)
 
 
-def _json(value: Any, stream: TextIO) -> str:
+def _json(value: Any, stream: TextIO, *, indent: int | None = 2) -> str:
     utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
-    text = json.dumps(value, ensure_ascii=not utf8, indent=2)
+    text = json.dumps(value, ensure_ascii=not utf8, indent=indent)
     return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
