@@ -117,6 +117,18 @@ def add_golden_set(connection: psycopg.Connection, project_id: int) -> None:
     )
 
 
+def add_profile(connection: psycopg.Connection, project_id: int) -> None:
+    """A stored profile that was adopted, and the scale of a project's cosines."""
+    version = {"project_id": project_id, "name": "default", "version": 2}
+    insert(connection, "profiles", {**version, "body": "{}"})
+    insert(connection, "profile_adoptions", {**version, "step": 1})
+    insert(
+        connection,
+        "vector_scale",
+        {"project_id": project_id, "row_count": 20, "mean": 0.1, "spread": 0.1},
+    )
+
+
 def insert(connection: psycopg.Connection, table: str, values: dict[str, Any]) -> None:
     connection.execute(
         SQL("INSERT INTO {} ({}) VALUES ({})").format(

@@ -15,8 +15,8 @@ import lastro
 from lastro.cli.root import app as commands
 from lastro.config import Settings
 from lastro.errors import STATUS
-from lastro.lexical_sql import NEARNESS, RANK_WEIGHTS, SCOPE_EXPONENT, SCOPE_FLOOR, VERBOSITY
-from lastro.ranking import ADR_0080, DEFAULT, Thresholds
+from lastro.lexical_sql import NEARNESS, RANK_WEIGHTS, SCOPE_FLOOR, VERBOSITY
+from lastro.profiles import ADR_0080, DEFAULT, Thresholds
 from lastro.types import DegradedReason
 
 ROOT = Path(__file__).parent.parent
@@ -119,7 +119,7 @@ def test_the_constants_of_the_lexical_score_are_documented(place: str):
     text = (ROOT / "docs" / place).read_text(encoding="utf-8")
     assert f"+ {NEARNESS} · Σ min(idf(t), idf(t′)) · near(t, t′)" in text
     assert f"tf / (tf + {1 - VERBOSITY} + {VERBOSITY} · len / mean len)" in text
-    assert f"max({SCOPE_FLOOR}, (n / mean n)^{SCOPE_EXPONENT})" in text
+    assert f"max({SCOPE_FLOOR}, (n / mean n)^{DEFAULT.length_exponent})" in text
 
 
 def test_the_weights_of_title_and_text_are_documented():

@@ -20,7 +20,7 @@ from lastro.embedders.deterministic import DeterministicEmbedder
 from lastro.embedders.protocol import Role
 from lastro.errors import DatabaseUnavailable, InvalidInput, ProviderError
 from lastro.evaluation import distinct, evaluate, judge, latency
-from lastro.ranking import SHIPPED
+from lastro.profiles import SHIPPED
 from lastro.search import Engine
 from lastro.types import Evaluation, EvaluationRequest, Latency
 from lastro.wire import evaluation_json

@@ -23,8 +23,8 @@ import lastro
 from lastro import store
 from lastro.db.pool import Database, connect
 from lastro.filters import HardFilter, compile_filter
-from lastro.legs import EXACT_ROWS, HNSW_SETTINGS, run_lexical_leg, run_vector_leg
-from lastro.ranking import load_profiles
+from lastro.legs import EXACT_ROWS, hnsw_settings, run_lexical_leg, run_vector_leg
+from lastro.profiles import DEFAULT
 from lastro.sql import load_queries
 from lastro.types import LanguageStatistics
 
@@ -142,7 +142,7 @@ def test_the_lexical_leg_reads_the_gin_index_and_not_the_table(
 ) -> None:
     predicate = compile_filter(HardFilter(project_id=project_id, **hard))
     with (
-        library.transaction(projects=[project_id], settings=HNSW_SETTINGS) as connection,
+        library.transaction(projects=[project_id], settings=hnsw_settings(DEFAULT)) as connection,
         explained(connection) as plans,
     ):
         run_lexical_leg(
@@ -150,7 +150,7 @@ def test_the_lexical_leg_reads_the_gin_index_and_not_the_table(
             predicate,
             query,
             project_id=project_id,
-            profile=load_profiles({})["default"],
+            profile=DEFAULT,
             languages=["en", "pt", "zh"],
         )
     legs = [plan for plan in plans if "chunks" in relations(plan)]
@@ -186,13 +186,13 @@ def test_the_same_words_under_the_policy_would_not_use_the_gin_index(library: Da
 
 def test_a_lexical_leg_finds_rows_of_its_project_alone(library: Database) -> None:
     predicate = compile_filter(HardFilter(project_id=LARGE))
-    with library.transaction(projects=[LARGE], settings=HNSW_SETTINGS) as connection:
+    with library.transaction(projects=[LARGE], settings=hnsw_settings(DEFAULT)) as connection:
         leg = run_lexical_leg(
             connection,
             predicate,
             "ballast",
             project_id=LARGE,
-            profile=load_profiles({})["default"],
+            profile=DEFAULT,
             languages=["en"],
         )
         expected = connection.execute(
@@ -208,10 +208,10 @@ def test_a_lexical_leg_finds_rows_of_its_project_alone(library: Database) -> Non
 def vector_leg_plan(library: Database, **hard: Any) -> tuple[str, dict[str, Any]]:
     predicate = compile_filter(HardFilter(project_id=LARGE, **hard))
     with (
-        library.transaction(projects=[LARGE], settings=HNSW_SETTINGS) as connection,
+        library.transaction(projects=[LARGE], settings=hnsw_settings(DEFAULT)) as connection,
         explained(connection) as plans,
     ):
-        leg = run_vector_leg(connection, predicate, embedding=query_vector())
+        leg = run_vector_leg(connection, predicate, embedding=query_vector(), depth=200)
     return leg.explain["plan"], plans[-1]
 
 
@@ -352,6 +352,13 @@ OWNERS = {"record_migration", "set_active_embedder"}
 NEEDS_STAGE = {"insert_chunks"}
 SOME_ID = UUID(int=7)
 PARAMETERS: dict[str, Any] = {
+    "after": 1,
+    "body": Jsonb({"name": "default"}),
+    "least_rows": 20,
+    "sample_rows": 256,
+    "stored_profiles.version": 2,
+    "adopt_profile.version": 2,
+    "find_profile.version": 2,
     "adr_date": None,
     "adr_number": 1,
     "adr_status": "accepted",
@@ -403,6 +410,9 @@ PARAMETERS: dict[str, Any] = {
     "cache_embeddings.embeddings": [bytes(4 * WIDTH)],
 }
 SLOTS: dict[str, Composable] = {
+    "coverage": SQL("ts_rank(search_vector, 'ballast'::tsquery)"),
+    "length_ratio": SQL("length(search_vector) / 40.0"),
+    "match": SQL("search_vector @@ 'ballast'::tsquery"),
     "columns": SQL("project_id, id, document_id, ordinal"),
     "cosine": SQL("1 - (embedding <=> %(embedding)s::halfvec)"),
     "filter": SQL("project_id = %(project_id)s::bigint AND scope = 'docs'"),
@@ -472,6 +482,7 @@ def test_each_file_of_queries_is_called_by_one_module_alone() -> None:
         ("documents", "store/documents.py"),
         ("golden", "store/golden.py"),
         ("migrations", "db/migrate.py"),
+        ("profiles", "store/profiles.py"),
         ("projects", "store/projects.py"),
         ("scratch", "db/scratch.py"),
         ("search", "store/search.py"),

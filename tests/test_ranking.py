@@ -8,17 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastro.errors import ConfigError
-from lastro.ranking import (
+from lastro.profiles import (
     ADR_0080,
     DEFAULT,
-    Candidate,
+    KB_RRF,
     Profile,
-    Ranked,
     Thresholds,
+    load_profiles,
+    profile_from_json,
+    profile_json,
+)
+from lastro.ranking import (
+    Candidate,
+    Ranked,
+    VectorScale,
+    freshness,
     fuse,
     has_evidence,
-    load_profiles,
     one_per_place,
+    reciprocal_rank,
 )
 
 BOTH = ("vector", "lexical")
@@ -190,9 +198,11 @@ def test_adr_0080_keeps_the_numbers_of_its_record() -> None:
 
 
 def test_settings_define_profiles_beside_the_shipped_ones() -> None:
-    profiles = load_profiles({"words": {"base": "default", "vector_weight": 0, "threshold": 0.1}})
+    profiles = load_profiles(
+        {"words": {"base": "default", "vector_weight": 0, "threshold": 0.1}}, embedder="use-m3"
+    )
     words: Profile = profiles["words"]
-    assert set(profiles) == {"default", "adr-0080", "words"}
+    assert set(profiles) == {"default", "adr-0080", "kb-rrf", "words"}
     assert (words.vector_weight, words.lexical_weight, words.threshold) == (
         0.0,
         DEFAULT.lexical_weight,
@@ -217,9 +227,73 @@ def test_settings_define_profiles_beside_the_shipped_ones() -> None:
 )
 def test_a_profile_with_an_impossible_number_is_refused(table) -> None:
     with pytest.raises(ConfigError, match="mine"):
-        load_profiles({"mine": table})
+        load_profiles({"mine": table}, embedder="use-m3")
 
 
 def test_a_shipped_profile_cannot_be_redefined() -> None:
     with pytest.raises(ConfigError, match="default"):
-        load_profiles({"default": {"vector_weight": 0.1}})
+        load_profiles({"default": {"vector_weight": 0.1}}, embedder="use-m3")
+
+
+# --- parts of the sum
+
+SCALE = VectorScale(mean=0.2, spread=0.1)
+SCALED = replace(PROFILE, cosine="scaled")
+
+
+def test_a_scaled_cosine_counts_spreads_above_the_mean_of_random_pairs() -> None:
+    # (0.5 - 0.2) / (6 · 0.1) = 0.5; 0.4 · 0.5 + 0.6 · 0.25 = 0.35
+    ranked = fuse([row(1, vector=0.5, lexical=0.25)], SCALED, legs=BOTH, scale=SCALE)
+    assert scores(ranked) == {1: pytest.approx(0.35)}
+
+
+def test_a_scaled_cosine_stays_between_nothing_and_one() -> None:
+    # 0.1 is below the mean of chance; 0.9 is seven spreads above it
+    ranked = fuse([row(1, vector=0.1), row(2, vector=0.9)], SCALED, legs=BOTH, scale=SCALE)
+    assert scores(ranked) == {1: 0.0, 2: pytest.approx(0.4)}
+
+
+def test_a_corpus_without_a_scale_keeps_its_cosines() -> None:
+    assert scores(fuse([row(1, vector=0.5)], SCALED, legs=BOTH)) == {1: pytest.approx(0.2)}
+
+
+def test_the_rule_on_vectors_alone_reads_the_cosine_as_it_is_fused() -> None:
+    # (0.38 - 0.2) / 0.6 = 0.3 reaches 0.25, (0.32 - 0.2) / 0.6 = 0.2 does not
+    for cosine, shown in [(0.38, True), (0.32, False)]:
+        [item] = fuse([row(1, vector=cosine)], SCALED, legs=BOTH, scale=SCALE)
+        assert has_evidence(item, SCALED, legs=BOTH, scale=SCALE) is shown
+
+
+@pytest.mark.parametrize(("rank", "part"), [(1, 1.0), (2, 61 / 62), (61, 61 / 121), (None, 0.0)])
+def test_a_rank_gives_its_reciprocal_over_the_best_possible_one(rank, part) -> None:
+    assert reciprocal_rank(rank, k=60) == pytest.approx(part)
+
+
+@pytest.mark.parametrize(
+    ("age_days", "part"), [(0.0, 1.0), (180.0, 0.5), (360.0, 0.25), (-5.0, 1.0), (None, 0.5)]
+)
+def test_freshness_halves_with_every_half_life(age_days, part) -> None:
+    assert freshness(age_days, half_life_days=180.0) == pytest.approx(part)
+
+
+def test_kb_rrf_sums_ranks_rule_and_freshness() -> None:
+    first = replace(row(1), vector_rank=1, lexical_rank=2, rule=0.5, age_days=180.0)
+    second = replace(row(2), vector_rank=2, rule=3.0)
+    ranked = fuse([first, second], KB_RRF, legs=BOTH)
+    assert scores(ranked) == {
+        # 0.45 · 1 + 0.20 · 61/62 + 0.25 · 0.5 + 0.10 · 0.5
+        1: pytest.approx(0.45 + 0.2 * 61 / 62 + 0.125 + 0.05),
+        # 0.45 · 61/62 + 0.25 · 1 + 0.10 · 0.5: the words did not find it, the rule is clipped to 1
+        2: pytest.approx(0.45 * 61 / 62 + 0.25 + 0.05),
+    }
+
+
+def test_in_kb_rrf_an_absent_leg_leaves_its_weight_to_the_other() -> None:
+    # 0.65 · 1 + 0.10 · 0.5
+    ranked = fuse([replace(row(1), lexical_rank=1)], KB_RRF, legs=["lexical"])
+    assert scores(ranked) == {1: pytest.approx(0.70)}
+
+
+@pytest.mark.parametrize("profile", [DEFAULT, ADR_0080, KB_RRF])
+def test_a_profile_survives_being_stored(profile: Profile) -> None:
+    assert profile_from_json(profile_json(profile)) == profile

@@ -8,13 +8,23 @@ import pytest
 from databases import address, database_of, scratch_database
 from psycopg import errors
 from psycopg.sql import SQL, Identifier
-from rows import add_chunk, add_document, add_golden_set, add_project, add_statistics
+from rows import add_chunk, add_document, add_golden_set, add_profile, add_project, add_statistics
 
 from lastro.db.pool import APP_ROLE, Database, connect
 from lastro.errors import InvalidInput, SchemaOutOfDate
 from lastro.store import add_vector_column
 
-TABLES = ("sources", "documents", "chunks", "lexeme_stats", "corpus_stats", "golden_sets")
+TABLES = (
+    "sources",
+    "documents",
+    "chunks",
+    "lexeme_stats",
+    "corpus_stats",
+    "golden_sets",
+    "profiles",
+    "profile_adoptions",
+    "vector_scale",
+)
 OURS, THEIRS = 1, 2
 
 
@@ -38,6 +48,7 @@ def fill(connection: psycopg.Connection, project_id: int) -> None:
         "INSERT INTO lastro.sources (project_id, name, root) VALUES (%s, 'r', '/r')", [project_id]
     )
     add_statistics(connection, project_id)
+    add_profile(connection, project_id)
     add_golden_set(connection, project_id)
 
 

@@ -11,7 +11,15 @@ import psycopg
 import pytest
 from databases import address, scratch_database
 from psycopg import errors
-from rows import ORIGINS, add_chunk, add_document, add_golden_set, add_project, add_statistics
+from rows import (
+    ORIGINS,
+    add_chunk,
+    add_document,
+    add_golden_set,
+    add_profile,
+    add_project,
+    add_statistics,
+)
 
 from lastro.chunk_settings import ChunkSettings
 from lastro.db.pool import _CONSTRAINTS, Database, connect
@@ -278,6 +286,7 @@ def test_deleting_a_project_deletes_every_row_of_it(
         )
         add_statistics(schema, owner)
         add_golden_set(schema, owner)
+        add_profile(schema, owner)
     schema.execute("DELETE FROM lastro.projects WHERE id = %s", [project])
     for table in tables_with_a_project(schema):
         owners = schema.execute(f"SELECT DISTINCT project_id FROM lastro.{table}".encode())

@@ -18,7 +18,7 @@ from lastro.embedders.deterministic import DeterministicEmbedder
 from lastro.embedders.protocol import Role
 from lastro.errors import EmbedderMismatch, InvalidFilter, InvalidInput, NotFound, ProviderError
 from lastro.indexing import index
-from lastro.ranking import SHIPPED
+from lastro.profiles import SHIPPED
 from lastro.search import Engine, SearchRequest, find, search
 from lastro.sources.files import FilePatterns
 from lastro.types import FileOrigin, IndexRequest, Outcome, Progress

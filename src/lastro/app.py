@@ -9,15 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro import projects
+from lastro import adoption, projects
 from lastro import search as searching
+from lastro.adoption import KnownProfile
 from lastro.config import Settings
 from lastro.db.embedded import EmbeddedPostgres
 from lastro.db.migrate import migrate, require_current
 from lastro.db.pool import GRANT, Database, connect
 from lastro.embedders import Embedder, build_embedder, fingerprint
 from lastro.errors import LastroError
-from lastro.ranking import Profile, load_profiles
+from lastro.golden import GoldenSet
+from lastro.profiles import Profile, load_profiles
 from lastro.search import Engine, SearchRequest
 from lastro.store import Source
 from lastro.types import (
@@ -25,6 +27,8 @@ from lastro.types import (
     Coverage,
     Evaluation,
     EvaluationRequest,
+    GoldenImport,
+    GoldenSummary,
     IndexReport,
     IndexRequest,
     Outcome,
@@ -72,8 +76,8 @@ def build(settings: Settings) -> "App":
     The embedded one is created, started and migrated; on a server the schema must be there.
     Errors: ConfigError, DatabaseUnavailable, SchemaOutOfDate.
     """
-    profiles = load_profiles(settings.profiles)
     embedder = build_embedder(settings.embedder, cache_dir=settings.home / "cache")
+    profiles = load_profiles(settings.profiles, embedder=embedder.id)
     admin_url = owner_url(settings)
     if settings.database_url is None:
         migrate(admin_url)
@@ -180,6 +184,67 @@ class App:
                 languages=self.settings.languages,
                 embedder=fingerprint(self.embedder),
             ),
+        )
+
+    def known_profiles(self, project: str | None = None) -> list[KnownProfile]:
+        """Every profile that a project can answer with. Errors: NotFound."""
+        return adoption.known_profiles(
+            self.database, self.profiles, project=self.project_name(project)
+        )
+
+    def adopt_profile(self, name: str, *, project: str | None = None) -> Profile:
+        """Answer with ``name@version`` from now on; see ``lastro.adoption.adopt`` for errors."""
+        return adoption.adopt(
+            self.database,
+            self.profiles,
+            name,
+            project=self.project_name(project),
+            embedder=self.embedder.id,
+        )
+
+    def roll_back_profile(self, name: str, *, project: str | None = None) -> Profile:
+        """Undo the last adoption of ``name``; returns what answers now. Errors: NotFound."""
+        return adoption.roll_back(
+            self.database,
+            self.profiles,
+            name,
+            project=self.project_name(project),
+            embedder=self.embedder.id,
+        )
+
+    def import_golden(
+        self, file: Path, *, name: str | None = None, project: str | None = None
+    ) -> GoldenImport:
+        """Store a file's golden set; see ``lastro.golden_sets.import_golden`` for errors."""
+        from lastro import golden_sets
+
+        golden = golden_sets.read_golden(file, name=name)
+        return golden_sets.import_golden(self.database, self.project_name(project), golden)
+
+    def export_golden(self, reference: str, *, project: str | None = None) -> GoldenSet:
+        """The golden set called ``name`` or ``name@hash``. Errors: NotFound, InvalidInput."""
+        from lastro import golden_sets
+
+        return golden_sets.export_golden(self.database, self.project_name(project), reference)
+
+    def list_golden(self, project: str | None = None) -> list[GoldenSummary]:
+        """Every version of a project's golden sets, the newest first. Errors: NotFound."""
+        from lastro import golden_sets
+
+        return golden_sets.list_golden(self.database, self.project_name(project))
+
+    def remove_golden(self, name: str, *, project: str | None = None) -> int:
+        """Remove a golden set; returns how many versions it had. Errors: NotFound."""
+        from lastro import golden_sets
+
+        return golden_sets.remove_golden(self.database, self.project_name(project), name)
+
+    def suggest_golden(self, *, limit: int, seed: int, project: str | None = None) -> GoldenSet:
+        """Drafts of questions from a project's texts. Errors: NotFound, InvalidInput."""
+        from lastro import golden_sets
+
+        return golden_sets.suggest_golden(
+            self.database, self.project_name(project), limit=limit, seed=seed
         )
 
     def projects(self) -> list[ProjectSummary]:

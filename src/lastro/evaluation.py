@@ -9,9 +9,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from lastro import store
+from lastro.adoption import refresh_vector_scale, resolve
 from lastro.beir import Passage, Question, RetrievalSet, collapsed, load_set
 from lastro.db.pool import Database
 from lastro.db.scratch import scratch_database, settle
@@ -20,12 +20,14 @@ from lastro.embedders import Embedder, fingerprint
 from lastro.embedding import embed_texts
 from lastro.errors import InvalidInput, ProviderError
 from lastro.language import detect_language
-from lastro.search import Engine, Found, SearchRequest, find, find_profile, search
+from lastro.metrics import gains_of, mean, ndcg, recall, scored
+from lastro.search import Engine, Found, SearchRequest, find, search
 from lastro.types import (
     DegradedReason,
     Evaluation,
     EvaluationRequest,
     Latency,
+    ProfileRef,
     Progress,
     Quality,
 )
@@ -58,7 +60,6 @@ def evaluate(
     Errors: NotFound and InvalidInput for the set, DatabaseUnavailable where the owner may not
     create databases, ProviderError where the embedder fails.
     """
-    profile = find_profile(engine.profiles, request.profile)
     if request.language is not None and not _LANGUAGE.fullmatch(request.language):
         raise InvalidInput(
             f"{request.language!r} is no language", remedy="give an ISO 639-1 code, such as pt"
@@ -102,7 +103,7 @@ def evaluate(
         legs=qualities,
         latency=latency(asked.took_ms),
         queries=len(data.questions),
-        profile=profile.ref,
+        profile=asked.profile,
         embedder=fingerprint(engine.embedder),
         documents=len(data.passages),
         chunks=loaded.chunks,
@@ -156,6 +157,7 @@ def store_passages(
     progress(len(passages))
     with writer.database.transaction(projects=[project_id]) as connection:
         store.refresh_statistics(connection, project_id)
+        refresh_vector_scale(connection, project_id)
     return Stored(chunks=chunks, languages=dict(languages.most_common()))
 
 
@@ -187,6 +189,7 @@ def _prepare(
 class _Asked:
     """Passage ids by run and question, best first and as often as chunks were found."""
 
+    profile: ProfileRef
     runs: Mapping[str, Mapping[str, Sequence[str]]]
     took_ms: Sequence[float]
     degraded: Mapping[str, int]
@@ -203,6 +206,15 @@ def _ask(
     _warm_cache(engine, questions)
     runs: dict[str, dict[str, Sequence[str]]] = {FUSED: {}, VECTOR: {}, LEXICAL: {}}
     degraded: Counter[str] = Counter()
+    with engine.database.transaction() as connection:
+        project_id = store.find_project(connection, PROJECT).id
+        numbers, _scale = resolve(
+            connection,
+            engine.profiles,
+            profile,
+            project_id=project_id,
+            embedder=engine.embedder.id,
+        )
     for number, question in enumerate(questions):
         progress(number)
         found = find(engine, SearchRequest(query=question.text, profile=profile), project=PROJECT)
@@ -211,7 +223,7 @@ def _ask(
         degraded.update({part.reason for part in found.degraded})
     took_ms = [_time_ms(engine, question, profile=profile) for question in questions]
     progress(len(questions))
-    return _Asked(runs=runs, took_ms=took_ms, degraded=dict(degraded))
+    return _Asked(profile=numbers.ref, runs=runs, took_ms=took_ms, degraded=dict(degraded))
 
 
 def _places(found: Found) -> dict[str, Sequence[str]]:
@@ -264,32 +276,19 @@ def distinct(ids: Iterable[str], *, excluded: frozenset[str], mark: str | None) 
 
 
 def judge(rankings: Mapping[str, Ranking], judgements: Mapping[str, Mapping[str, int]]) -> Quality:
-    """nDCG@10 and recall@100 by ``ir-measures``, with the grade as gain. Pure.
+    """nDCG@10 and recall@100 of distinct documents, with the grade as gain. Pure.
 
-    Every judged question counts, one without a ranking as 0. Source: Järvelin and Kekäläinen,
-    TOIS 2002.
+    Every judged question counts, one without a ranking as 0.
     """
-    # It takes a quarter of a second to load, which no other command should wait for.
-    import ir_measures
-    from ir_measures import R, nDCG
-
-    measures: Any = ir_measures
-    ndcg, recall = nDCG @ 10, R @ 100
-    means = measures.calc_aggregate(
-        [ndcg, recall],
-        [
-            measures.Qrel(question, document, grade)
-            for question, grades in judgements.items()
-            for document, grade in grades.items()
-        ],
-        [
-            # Its order of equal scores is not ours: the rank is the score.
-            measures.ScoredDoc(question, document, -float(rank))
-            for question, ranking in rankings.items()
-            for rank, document in enumerate(ranking, start=1)
-        ],
+    gains = {q: gains_of(rankings.get(q, ()), grades) for q, grades in judgements.items()}
+    ideal = {q: tuple(grades.values()) for q, grades in judgements.items()}
+    questions = tuple(judgements)
+    ndcgs = {q: ndcg(gains[q], ideal[q]) for q in questions}
+    recalls = {q: recall(gains[q], ideal[q], k=JUDGED_DEPTH) for q in questions}
+    return Quality(
+        ndcg_at_10=mean(scored(ndcgs, questions)),
+        recall_at_100=mean(scored(recalls, questions)),
     )
-    return Quality(ndcg_at_10=float(means[ndcg]), recall_at_100=float(means[recall]))
 
 
 def latency(took_ms: Sequence[float]) -> Latency:

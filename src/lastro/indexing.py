@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import UUID
 
 from lastro import store
+from lastro.adoption import refresh_vector_scale
 from lastro.db.pool import Database
 from lastro.documents import FileIdentity, Prepared, prepare_file
 from lastro.errors import InvalidInput
@@ -311,6 +312,7 @@ def _finish(
         )
         if not store.statistics_are_current(connection, project_id):
             store.refresh_statistics(connection, project_id)
+        refresh_vector_scale(connection, project_id)
         store.save_source(
             connection,
             project_id=project_id,

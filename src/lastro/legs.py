@@ -27,7 +27,8 @@ from lastro.lexical_sql import (
     match_pairs,
     ts_rank_of_content,
 )
-from lastro.ranking import LEXICAL_DEPTH, VECTOR_DEPTH, Candidate, Profile
+from lastro.profiles import Profile
+from lastro.ranking import Candidate
 from lastro.store import AppConnection, LegRow
 from lastro.types import Degraded, LanguageStatistics
 
@@ -35,11 +36,6 @@ from lastro.types import Degraded, LanguageStatistics
 # of 100,000 rows took 3.7 ms where the index took 22 ms and lost a quarter; at 10,000 the index
 # is as good and faster. Source: docs/adr/0003.
 EXACT_ROWS = 5_000
-HNSW_SETTINGS: Mapping[str, str] = {
-    "hnsw.ef_search": str(VECTOR_DEPTH),
-    "hnsw.iterative_scan": "strict_order",
-    "hnsw.max_scan_tuples": "200000",
-}
 # Lexical candidates come from the rarest terms, until their df add up to this.
 CANDIDATE_BUDGET = 2_000
 # No gate reads more rows than this (about 25 ms); reaching it is declared.
@@ -72,19 +68,30 @@ class LexicalLeg:
     explain: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+def hnsw_settings(profile: Profile) -> dict[str, str]:
+    """What a transaction sets so that the vector index finds the profile's depth."""
+    return {
+        "hnsw.ef_search": str(profile.vector_depth),
+        "hnsw.iterative_scan": "strict_order",
+        "hnsw.max_scan_tuples": "200000",
+    }
+
+
 def run_vector_leg(
-    connection: AppConnection, predicate: Predicate, *, embedding: NDArray[np.float32]
+    connection: AppConnection,
+    predicate: Predicate,
+    *,
+    embedding: NDArray[np.float32],
+    depth: int,
 ) -> VectorLeg:
-    """The nearest rows that the filter keeps.
+    """The ``depth`` nearest rows that the filter keeps.
 
     Exact while few are kept, else through HNSW with strict iterative scan: the planner would take
     the index even where it finds almost nothing.
     """
     kept = store.count_up_to(connection, predicate, limit=EXACT_ROWS + 1)
     exact = kept <= EXACT_ROWS
-    rows = store.vector_leg(
-        connection, predicate, embedding=embedding, depth=VECTOR_DEPTH, exact=exact
-    )
+    rows = store.vector_leg(connection, predicate, embedding=embedding, depth=depth, exact=exact)
     plan = "exact" if exact else "hnsw"
     return VectorLeg(embedding=embedding, rows=rows, explain={"plan": plan, "found": len(rows)})
 
@@ -105,17 +112,29 @@ def run_lexical_leg(
     statistics = store.project_statistics(connection, project_id)
     words = query_words(query)
     if profile.match == "all":
-        return _all_words(connection, predicate, query, words=words, statistics=statistics)
+        return _all_words(
+            connection,
+            predicate,
+            query,
+            words=words,
+            statistics=statistics,
+            depth=profile.lexical_depth,
+        )
     spoken = list(dict.fromkeys([*(row.language for row in statistics), *languages]))
     terms = _terms(
         connection, words, project_id=project_id, languages=spoken, statistics=statistics
     )
     if not terms:
         return LexicalLeg(degraded=[_NO_TERMS], explain={"terms": []})
-    scoring = coverage(terms, statistics=statistics)
+    scoring = coverage(terms, statistics=statistics, length_exponent=profile.length_exponent)
     present = [row.language for row in statistics]
     rows, degraded, gate = _rarest_first(
-        connection, predicate, terms, scoring=scoring, languages=present
+        connection,
+        predicate,
+        terms,
+        scoring=scoring,
+        languages=present,
+        depth=profile.lexical_depth,
     )
     beyond = {language: unreached(terms, language) for language in present}
     shown = [{"text": t.text, "df": t.df, "idf": t.idf} for t in terms]
@@ -176,25 +195,26 @@ def _rarest_first(
     *,
     scoring: LexicalScore,
     languages: Sequence[str],
+    depth: int,
 ) -> tuple[list[LegRow], list[Degraded], list[str]]:
     """Widen the candidates from the rarest terms on, until the filter has let enough through."""
     ordered = sorted((t for t in terms if t.df), key=lambda t: (t.df, t.text))
     rows: list[LegRow] = []
     chosen = 0
     budget = CANDIDATE_BUDGET
-    while chosen < len(ordered) and len(rows) < LEXICAL_DEPTH:
+    while chosen < len(ordered) and len(rows) < depth:
         widened = _within(ordered, budget)
         budget *= 4
         if widened == chosen:
             continue
         if not chosen and ordered[0].df > CANDIDATE_BUDGET and len(ordered) > 1:
             pairs = match_pairs(ordered[0], ordered[1:], languages=languages)
-            rows = _leg(connection, predicate, gate=pairs, scoring=scoring)
-            if len(rows) >= LEXICAL_DEPTH:
+            rows = _leg(connection, predicate, gate=pairs, scoring=scoring, depth=depth)
+            if len(rows) >= depth:
                 return rows, _sampled(rows), [f"{ordered[0].text} with any other"]
         chosen = widened
         gate = match_any(ordered[:chosen], languages=languages)
-        rows = _leg(connection, predicate, gate=gate, scoring=scoring)
+        rows = _leg(connection, predicate, gate=gate, scoring=scoring, depth=depth)
     return rows, _sampled(rows), [term.text for term in ordered[:chosen]]
 
 
@@ -214,13 +234,14 @@ def _leg(
     *,
     gate: Composable,
     scoring: LexicalScore,
+    depth: int,
 ) -> list[LegRow]:
     return store.lexical_leg(
         connection,
         predicate,
         gate=gate,
         score=scoring.score,
-        depth=LEXICAL_DEPTH,
+        depth=depth,
         row_limit=SAMPLE_ROWS,
     )
 
@@ -239,6 +260,7 @@ def _all_words(
     *,
     words: Sequence[QueryWord],
     statistics: Sequence[LanguageStatistics],
+    depth: int,
 ) -> LexicalLeg:
     """Every lexeme of the query must match, as ``plainto_tsquery`` joins them."""
     languages = [row.language for row in statistics]
@@ -254,7 +276,7 @@ def _all_words(
     if not lexemes:
         return LexicalLeg(degraded=[_NO_TERMS], explain={"terms": []})
     scoring = ts_rank_of_content(lexemes)
-    rows = _leg(connection, predicate, gate=scoring.match, scoring=scoring)
+    rows = _leg(connection, predicate, gate=scoring.match, scoring=scoring, depth=depth)
     return LexicalLeg(
         rows=rows,
         marks=[form for word in words for form in word.forms],
@@ -308,6 +330,8 @@ def join_legs(vector: VectorLeg, lexical: LexicalLeg, completed: Scores) -> list
                 vector_rank=vector_ranks.get(row.id),
                 lexical_rank=lexical_ranks.get(row.id),
                 unreached=lexical.unreached.get(row.language, 0.0),
+                rule=row.rule_weight,
+                age_days=row.age_days,
             )
         )
     return candidates

@@ -22,9 +22,8 @@ COUNT_SCALE = 1.534
 COUNT_OFFSET = 0.99334
 # Length counts twice. Verbosity, by tokens, inside the saturation: BM25's b.
 VERBOSITY = 0.3
-# Scope, by distinct lexemes, outside: (n / mean n)^0.2, at least 0.3.
+# Scope, by distinct lexemes, outside: (n / mean n) to the profile's exponent, at least 0.3.
 # Source of the two lengths: Robertson & Walker, SIGIR 1994; Na, TOIS 2015.
-SCOPE_EXPONENT = 0.2
 SCOPE_FLOOR = 0.3
 # Neighbours in the query that stand near each other in the row.
 # Source: sequential dependence, Metzler & Croft, SIGIR 2005; the kernel is ts_rank's own.
@@ -35,10 +34,16 @@ ADR_0080_NORMALISATION = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LexicalScore:
-    """What judges any row: ``match`` is a condition, ``score`` a number in [0, 1]."""
+    """What judges any row: ``match`` is a condition, ``score`` a number in [0, 1].
+
+    ``coverage`` and ``length_ratio`` are what a coverage score is made of: the share of the query
+    that the row covers, and its distinct lexemes over their mean; None for other scores.
+    """
 
     match: Composable
     score: Composable
+    coverage: Composable | None = None
+    length_ratio: Composable | None = None
 
 
 def match_any(terms: Sequence[Term], *, languages: Iterable[str]) -> Composable:
@@ -56,29 +61,41 @@ def match_pairs(first: Term, others: Sequence[Term], *, languages: Iterable[str]
     return _matches(queries)
 
 
-def coverage(terms: Sequence[Term], *, statistics: Sequence[LanguageStatistics]) -> LexicalScore:
+def coverage(
+    terms: Sequence[Term], *, statistics: Sequence[LanguageStatistics], length_exponent: float
+) -> LexicalScore:
     """Share of the query's idf that a row covers, over its scope, in [0, 1].
 
     ``(Σ idf(t)·sat(t) + 0.2·Σ min(idf(t), idf(t+1))·near(t, t+1)) / Σ idf(t)``, divided by
-    ``max(0.3, (n / mean n)^0.2)`` and clipped to 1; ``sat`` is BM25's saturation of the term's
-    count, which ``ts_rank`` holds. A term counts once, by its best form.
+    ``max(0.3, (n / mean n)^length_exponent)`` and clipped to 1; ``sat`` is BM25's saturation of the
+    term's count, which ``ts_rank`` holds. A term counts once, by its best form.
     Source: docs/adr/0004, measured in docs/explanation/how-ranking-is-measured.md.
     """
     total = sum(term.idf for term in terms) or 1.0
-    branches = [
-        SQL("WHEN {language} THEN ({sum}) / {scope}").format(
-            language=Literal(row.language),
-            sum=SQL(" + ").join(parts),
-            scope=_scope(row.mean_lexemes),
-        )
+    sums = {
+        row.language: SQL("({})").format(SQL(" + ").join(parts))
         for row in statistics
         if (parts := _parts(terms, row, total=total))
-    ]
-    score = SQL("least(1.0, CASE language {} END)").format(SQL(" ").join(branches))
+    }
+    ratios = {row.language: _length_ratio(row.mean_lexemes) for row in statistics}
+    scores = {
+        language: SQL("{} / {}").format(total, _scope(ratios[language], length_exponent))
+        for language, total in sums.items()
+    }
     return LexicalScore(
         match=match_any(terms, languages=[row.language for row in statistics]),
-        score=score if branches else _NO_SCORE,
+        score=SQL("least(1.0, {})").format(_by_language(scores)) if scores else _NO_SCORE,
+        coverage=_by_language(sums),
+        length_ratio=_by_language(ratios),
     )
+
+
+def _by_language(expressions: Mapping[str, Composable]) -> Composable:
+    branches = [
+        SQL("WHEN {} THEN {}").format(Literal(language), expression)
+        for language, expression in expressions.items()
+    ]
+    return SQL("CASE language {} END").format(SQL(" ").join(branches)) if branches else _NO_SCORE
 
 
 def _parts(terms: Sequence[Term], row: LanguageStatistics, *, total: float) -> list[Composable]:
@@ -125,13 +142,13 @@ def _near(one: str, two: str, *, share: float) -> Composable:
     ).format(share=Literal(NEARNESS * share), pair=Literal(f"{tsquery([one])} & {tsquery([two])}"))
 
 
-def _scope(mean_lexemes: float) -> Composable:
-    return SQL(
-        "greatest({floor}::float8, (length(search_vector) / {mean}::float8) ^ {exponent}::float8)"
-    ).format(
-        floor=Literal(SCOPE_FLOOR),
-        mean=Literal(max(mean_lexemes, 1.0)),
-        exponent=Literal(SCOPE_EXPONENT),
+def _length_ratio(mean_lexemes: float) -> Composable:
+    return SQL("length(search_vector) / {}::float8").format(Literal(max(mean_lexemes, 1.0)))
+
+
+def _scope(length_ratio: Composable, exponent: float) -> Composable:
+    return SQL("greatest({floor}::float8, ({ratio}) ^ {exponent}::float8)").format(
+        floor=Literal(SCOPE_FLOOR), ratio=length_ratio, exponent=Literal(exponent)
     )
 
 

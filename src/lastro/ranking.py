@@ -1,85 +1,27 @@
-"""Profiles, fusion, evidence threshold and order of hits. Pure.
+"""Fusion, evidence threshold and order of hits. Pure.
 
 Order is total: fused score (higher first), then the document's place, then the ordinal within it,
 then the id (which follows from place and content), so re-indexing the same text reorders nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, cast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
-from lastro.errors import ConfigError
-from lastro.types import ProfileRef
+from lastro.profiles import Profile, Thresholds
 
-# Candidates that each leg hands to the fusion, whatever k is: a top 3 is the head of a top 20.
-VECTOR_DEPTH = 200
-LEXICAL_DEPTH = 400
 MAX_K = 100
+# Spreads above the mean of random pairs at which a scaled cosine reaches 1: flat optimum from .3 to
+# .7 of e5-small's weight, and equal to the raw cosine for use-m3. Source: docs/adr/0005
+SPREADS = 6.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thresholds:
-    """Least evidence of a hit, by what speaks for it.
+class VectorScale:
+    """Mean and spread (standard deviation) of the cosines of a corpus's own random pairs."""
 
-    ``both`` is on the fused score of a row that both signals score, ``vector_only`` on the
-    cosine, ``lexical_only`` on the lexical score.
-    """
-
-    both: float
-    vector_only: float
-    lexical_only: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
-    """A named, versioned set of ranking numbers and where they come from.
-
-    ``lexical`` names the lexical score (``coverage`` or ``ts_rank``); ``match`` says whether a
-    row must match any or all query words; ``threshold`` is evidence rules, or one number over
-    the fused score, or None.
-    """
-
-    name: str
-    version: int
-    calibrated: bool | Literal["self"]
-    provenance: str
-    vector_weight: float
-    lexical_weight: float
-    lexical: Literal["coverage", "ts_rank"]
-    match: Literal["any", "all"]
-    threshold: Thresholds | float | None
-
-    @property
-    def ref(self) -> ProfileRef:
-        """What an outcome says of the profile."""
-        return ProfileRef(name=self.name, version=self.version, calibrated=self.calibrated)
-
-
-DEFAULT = Profile(
-    name="default",
-    version=1,
-    calibrated=False,
-    provenance="weights: flat optimum (0.25 to 0.35) on five public sets, "
-    "docs/explanation/how-ranking-is-measured.md; thresholds: uncalibrated",
-    vector_weight=0.3,
-    lexical_weight=0.7,
-    lexical="coverage",
-    match="any",
-    threshold=Thresholds(both=0.2, vector_only=0.25, lexical_only=0.3),
-)
-ADR_0080 = Profile(
-    name="adr-0080",
-    version=1,
-    calibrated=False,
-    provenance="decision record 0080, verbatim, uncalibrated",
-    vector_weight=0.6,
-    lexical_weight=0.4,
-    lexical="ts_rank",
-    match="all",
-    threshold=0.2,
-)
-SHIPPED: Mapping[str, Profile] = {profile.name: profile for profile in (DEFAULT, ADR_0080)}
+    mean: float
+    spread: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +29,8 @@ class Candidate:
     """A row that a leg found, with both signals; a signal that gave no score is None.
 
     Ranks count from 1 within a leg's list; None where that leg did not find the row. ``unreached``
-    is the share of the query, in [0, 1], that rows of its language cannot hold at all.
+    is the share of the query, in [0, 1], that rows of its language cannot hold at all. ``rule`` is
+    the row's own rule weight; ``age_days`` is None for a row without a date.
     """
 
     id: UUID
@@ -101,6 +44,8 @@ class Candidate:
     vector_rank: int | None = None
     lexical_rank: int | None = None
     unreached: float = 0.0
+    rule: float = 0.0
+    age_days: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,31 +56,90 @@ class Ranked:
     score: float
 
 
-def fuse(candidates: Iterable[Candidate], profile: Profile, *, legs: Sequence[str]) -> list[Ranked]:
-    """Weighted sum on absolute scales, best first; a missing signal adds nothing.
+def fuse(
+    candidates: Iterable[Candidate],
+    profile: Profile,
+    *,
+    legs: Sequence[str],
+    scale: VectorScale | None = None,
+) -> list[Ranked]:
+    """Weighted sum of the parts of each candidate, best first; a missing signal adds nothing.
 
-    ``legs`` names those that ran: with one absent, the other carries the whole weight. Likewise
-    the words that a row's language cannot hold say nothing there, and their weight falls on its
-    vector: else every row of the question's own language would stand above a better answer in
-    another.
+    ``legs`` names those that ran: with one absent, the other carries both weights. Likewise, on
+    absolute scales, the words that a row's language cannot hold say nothing there, and their
+    weight falls on its vector: else every row of the question's own language would stand above a
+    better answer in another. ``scale`` is the corpus's, where one was measured.
     """
-    ranked = [Ranked(c, _score(c, profile, legs=legs)) for c in candidates]
+    ranked = [Ranked(c, _score(c, profile, legs=legs, scale=scale)) for c in candidates]
     return sorted(ranked, key=_order)
 
 
-def _score(candidate: Candidate, profile: Profile, *, legs: Sequence[str]) -> float:
+def _score(
+    candidate: Candidate, profile: Profile, *, legs: Sequence[str], scale: VectorScale | None
+) -> float:
     vector, lexical = weights(profile, legs=legs)
-    if "vector" in legs:
+    if profile.fusion == "weighted" and "vector" in legs:
         vector += lexical * candidate.unreached
-    return vector * (candidate.vector_score or 0.0) + lexical * (candidate.lexical_score or 0.0)
+    parts = fusion_parts(candidate, profile, scale=scale)
+    return (
+        vector * parts["vector"]
+        + lexical * parts["lexical"]
+        + profile.rule_weight * parts["rule"]
+        + profile.freshness_weight * parts["freshness"]
+    )
+
+
+def fusion_parts(
+    candidate: Candidate, profile: Profile, *, scale: VectorScale | None
+) -> dict[str, float]:
+    """What each signal brings to the sum before its weight."""
+    if profile.fusion == "rrf":
+        vector = reciprocal_rank(candidate.vector_rank, k=profile.rrf_k)
+        lexical = reciprocal_rank(candidate.lexical_rank, k=profile.rrf_k)
+    else:
+        vector = vector_part(candidate.vector_score, profile, scale=scale) or 0.0
+        lexical = candidate.lexical_score or 0.0
+    return {
+        "vector": vector,
+        "lexical": lexical,
+        "rule": min(max(candidate.rule, 0.0), 1.0),
+        "freshness": freshness(candidate.age_days, half_life_days=profile.half_life_days),
+    }
+
+
+def vector_part(
+    cosine: float | None, profile: Profile, *, scale: VectorScale | None
+) -> float | None:
+    """The cosine as the profile fuses it: as it is, or in [0, 1] on the corpus's own scale.
+
+    A corpus too small to have a scale keeps its cosines as they are.
+    """
+    if cosine is None or profile.cosine == "raw" or scale is None:
+        return cosine
+    return min(max((cosine - scale.mean) / (SPREADS * scale.spread), 0.0), 1.0)
+
+
+def reciprocal_rank(rank: int | None, *, k: float) -> float:
+    """``(k + 1) / (k + rank)``, in (0, 1]; 0 for a row that the leg did not find.
+
+    Reciprocal rank over its best possible value. Source: Cormack, Clarke, Büttcher, SIGIR 2009.
+    """
+    return 0.0 if rank is None else (k + 1) / (k + rank)
+
+
+def freshness(age_days: float | None, *, half_life_days: float) -> float:
+    """``0.5^(age / half-life)``, in (0, 1]; 1 for a date to come, 0.5 for a row without one."""
+    if age_days is None:
+        return 0.5
+    return 0.5 ** (max(age_days, 0.0) / half_life_days)
 
 
 def weights(profile: Profile, *, legs: Sequence[str]) -> tuple[float, float]:
-    """Vector and lexical weight when ``legs`` ran; they add up to 1."""
-    vector = profile.vector_weight if "vector" in legs else 0.0
-    lexical = profile.lexical_weight if "lexical" in legs else 0.0
-    total = (vector + lexical) or 1.0
-    return vector / total, lexical / total
+    """Vector and lexical weight when ``legs`` ran: together always those of both."""
+    both = profile.vector_weight + profile.lexical_weight
+    if "vector" not in legs:
+        return 0.0, both if "lexical" in legs else 0.0
+    return (profile.vector_weight, profile.lexical_weight) if "lexical" in legs else (both, 0.0)
 
 
 def _order(ranked: Ranked) -> tuple[float, str, int, str]:
@@ -143,7 +147,13 @@ def _order(ranked: Ranked) -> tuple[float, str, int, str]:
     return (-ranked.score, c.place, c.ordinal, str(c.id))
 
 
-def has_evidence(ranked: Ranked, profile: Profile, *, legs: Sequence[str]) -> bool:
+def has_evidence(
+    ranked: Ranked,
+    profile: Profile,
+    *,
+    legs: Sequence[str],
+    scale: VectorScale | None = None,
+) -> bool:
     """Whether a hit may be shown.
 
     Any rule that applies is enough, so more evidence never takes a hit away. A profile's one
@@ -154,11 +164,11 @@ def has_evidence(ranked: Ranked, profile: Profile, *, legs: Sequence[str]) -> bo
         return True
     if not isinstance(threshold, Thresholds):
         return len(legs) < 2 or ranked.score >= threshold
-    on_both = c.vector_score is not None and c.lexical_score is not None
+    vector, lexical = vector_part(c.vector_score, profile, scale=scale), c.lexical_score
     return (
-        (on_both and ranked.score >= threshold.both)
-        or (c.vector_score is not None and c.vector_score >= threshold.vector_only)
-        or (c.lexical_score is not None and c.lexical_score >= threshold.lexical_only)
+        (vector is not None and lexical is not None and ranked.score >= threshold.both)
+        or (vector is not None and vector >= threshold.vector_only)
+        or (lexical is not None and lexical >= threshold.lexical_only)
     )
 
 
@@ -174,77 +184,3 @@ def one_per_place(ranked: Iterable[Ranked], *, max_per_document: int) -> list[Ra
             others.append(c)
             kept.append(item)
     return kept
-
-
-def load_profiles(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Profile]:
-    """The shipped profiles and those that settings define, by name.
-
-    A table names a ``base`` (default ``default``) and the numbers that differ.
-    Errors: ConfigError for an unknown key, base, or a number out of range.
-    """
-    profiles = dict(SHIPPED)
-    for name, table in tables.items():
-        if name in SHIPPED:
-            raise ConfigError(
-                f"the profile {name!r} is shipped with Lastro and cannot be redefined",
-                remedy="give yours another name",
-            )
-        profiles[name] = _from_table(name, table)
-    return profiles
-
-
-_TABLE_KEYS = frozenset(
-    {"base", "version", "provenance", "vector_weight", "lexical_weight", "threshold"}
-)
-
-
-def _from_table(name: str, table: Mapping[str, Any]) -> Profile:
-    unknown = sorted(set(table) - _TABLE_KEYS)
-    base = SHIPPED.get(str(table.get("base", DEFAULT.name)))
-    if unknown or base is None:
-        what = f"unknown keys: {', '.join(unknown)}" if unknown else "an unknown base"
-        raise ConfigError(
-            f"profile {name!r} has {what}",
-            remedy=f"keys are {', '.join(sorted(_TABLE_KEYS))}; bases are {', '.join(SHIPPED)}",
-        )
-    version = table.get("version", 1)
-    if not isinstance(version, int) or version < 1:
-        raise ConfigError(f"profile {name!r}: version must be a whole number from 1")
-    weights = {
-        key: _number(name, key, table.get(key, getattr(base, key)))
-        for key in ("vector_weight", "lexical_weight")
-    }
-    if sum(weights.values()) <= 0:
-        raise ConfigError(f"profile {name!r}: one weight must be above 0")
-    return replace(
-        base,
-        name=name,
-        version=version,
-        calibrated=False,
-        provenance=str(table.get("provenance", f"lastro.toml, from {base.name}")),
-        threshold=_threshold(name, table.get("threshold", base.threshold)),
-        **weights,
-    )
-
-
-def _threshold(profile: str, value: object) -> Thresholds | float | None:
-    if value is None or isinstance(value, Thresholds):
-        return value
-    if not isinstance(value, dict):
-        return _number(profile, "threshold", value)
-    table = cast("dict[str, object]", value)
-    names = {field.name for field in fields(Thresholds)}
-    if set(table) != names:
-        raise ConfigError(
-            f"profile {profile!r}: threshold must be one number, or the three numbers "
-            f"{', '.join(sorted(names))}"
-        )
-    return Thresholds(
-        **{key: _number(profile, f"threshold.{key}", entry) for key, entry in table.items()}
-    )
-
-
-def _number(profile: str, key: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ConfigError(f"profile {profile!r}: {key} must be a number from 0 to 1, not {value!r}")
-    return float(value)

@@ -10,29 +10,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lastro import store
+from lastro.adoption import resolve
 from lastro.citing import to_hit
-from lastro.db.pool import Database, savepoint
+from lastro.db.pool import Database, savepoint, set_local
 from lastro.embedders import Embedder, fingerprint
 from lastro.embedding import embed_texts
 from lastro.errors import EmbedderMismatch, InvalidInput, StatementTimeout
 from lastro.filters import HardFilter, compile_filter, parse_scopes
 from lastro.legs import (
-    HNSW_SETTINGS,
     LexicalLeg,
     Scores,
     VectorLeg,
     complete_scores,
+    hnsw_settings,
     join_legs,
     run_lexical_leg,
     run_vector_leg,
 )
 from lastro.lexical import storable
+from lastro.profiles import Profile
 from lastro.ranking import (
     MAX_K,
-    Candidate,
-    Profile,
     Ranked,
+    VectorScale,
     fuse,
+    fusion_parts,
     has_evidence,
     one_per_place,
     weights,
@@ -49,13 +51,16 @@ STATEMENT_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
-    """A question and what may answer it; every field as in the contract."""
+    """A question and what may answer it; every field as in the contract.
+
+    ``profile`` is a name, ``name@version``, or the ranking numbers themselves.
+    """
 
     query: str
     k: int = DEFAULT_K
     scopes: Sequence[str] | None = None
     path_prefix: str | None = None
-    profile: str = "default"
+    profile: str | Profile = "default"
     explain: bool = False
     max_per_document: int = DEFAULT_MAX_PER_DOCUMENT
 
@@ -79,12 +84,16 @@ class Engine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The fused candidates of one query, best first, before any threshold."""
+    """The fused candidates of one query, best first, before any threshold.
+
+    ``scale`` is that of the project's cosines; None where too few rows have one.
+    """
 
     project: Project
     profile: Profile
     ranked: Sequence[Ranked]
     legs: Sequence[str]
+    scale: VectorScale | None
     vector: VectorLeg
     lexical: LexicalLeg
     degraded: Sequence[Degraded]
@@ -99,7 +108,7 @@ def search(engine: Engine, request: SearchRequest, *, project: str) -> Outcome:
     """
     started = time.perf_counter()
     found = find(engine, request, project=project)
-    passed = [r for r in found.ranked if has_evidence(r, found.profile, legs=found.legs)]
+    passed = shown(found)
     best = one_per_place(passed, max_per_document=request.max_per_document)[: request.k]
     with engine.database.transaction(projects=[found.project.id]) as connection:
         rows = store.fetch_hits(
@@ -112,7 +121,7 @@ def search(engine: Engine, request: SearchRequest, *, project: str) -> Outcome:
                 item.candidate,
                 score=item.score,
                 marks=found.lexical.marks,
-                explain=_explain(item.candidate) if request.explain else None,
+                explain=_explain(item, found) if request.explain else None,
             )
             for item in best
             if item.candidate.id in rows
@@ -126,25 +135,43 @@ def search(engine: Engine, request: SearchRequest, *, project: str) -> Outcome:
     )
 
 
+def shown(found: Found) -> list[Ranked]:
+    """The candidates whose evidence is enough, best first."""
+    return [
+        r
+        for r in found.ranked
+        if has_evidence(r, found.profile, legs=found.legs, scale=found.scale)
+    ]
+
+
 def find(engine: Engine, request: SearchRequest, *, project: str) -> Found:
     """Run both legs and fuse them; the same errors as ``search``."""
     query = _checked_query(request)
-    profile = find_profile(engine.profiles, request.profile)
     scopes = parse_scopes(request.scopes)
     with engine.database.transaction() as connection:
         tenant = store.find_project(connection, project)
         has_vectors = _has_vectors(connection, engine.embedder)
+        set_local(connection, projects=[tenant.id], settings={})
+        profile, scale = resolve(
+            connection,
+            engine.profiles,
+            request.profile,
+            project_id=tenant.id,
+            embedder=engine.embedder.id,
+        )
     embedding, degraded = _embed_query(engine, query, has_vectors=has_vectors)
     predicate = compile_filter(
         HardFilter(project_id=tenant.id, scopes=scopes, path_prefix=request.path_prefix)
     )
     timeout_ms = round(engine.statement_timeout_s * 1000)
-    limits = {**HNSW_SETTINGS, "statement_timeout": f"{timeout_ms}ms"}
+    limits = {**hnsw_settings(profile), "statement_timeout": f"{timeout_ms}ms"}
     with engine.database.transaction(projects=[tenant.id], settings=limits) as connection:
         vector, lexical = VectorLeg(), LexicalLeg()
         with _absent_when_late("vector", degraded), savepoint(connection):
             if embedding is not None:
-                vector = run_vector_leg(connection, predicate, embedding=embedding)
+                vector = run_vector_leg(
+                    connection, predicate, embedding=embedding, depth=profile.vector_depth
+                )
         with _absent_when_late("lexical", degraded), savepoint(connection):
             lexical = run_lexical_leg(
                 connection,
@@ -166,8 +193,9 @@ def find(engine: Engine, request: SearchRequest, *, project: str) -> Found:
     return Found(
         project=tenant,
         profile=profile,
-        ranked=fuse(join_legs(vector, lexical, completed), profile, legs=legs),
+        ranked=fuse(join_legs(vector, lexical, completed), profile, legs=legs, scale=scale),
         legs=legs,
+        scale=scale,
         vector=vector,
         lexical=lexical,
         degraded=degraded,
@@ -180,15 +208,6 @@ def _absent_when_late(leg: str, degraded: list[Degraded]) -> Generator[None]:
         yield
     except StatementTimeout as error:
         degraded.append(Degraded(part=leg, reason="statement_timeout", detail=error.message))
-
-
-def find_profile(profiles: Mapping[str, Profile], name: str) -> Profile:
-    """The profile called ``name``. Errors: InvalidInput."""
-    if name not in profiles:
-        raise InvalidInput(
-            f"there is no profile {name!r}", remedy=f"profiles are {', '.join(sorted(profiles))}"
-        )
-    return profiles[name]
 
 
 def mismatch(active: store.ActiveEmbedder, embedder: Embedder) -> EmbedderMismatch:
@@ -249,11 +268,13 @@ def _index_state(connection: AppConnection, project: Project) -> list[Degraded]:
     return said
 
 
-def _explain(candidate: Candidate) -> dict[str, Any]:
+def _explain(item: Ranked, found: Found) -> dict[str, Any]:
+    candidate = item.candidate
     return {
         "vectorRank": candidate.vector_rank,
         "lexicalRank": candidate.lexical_rank,
         "unreached": candidate.unreached,
+        "parts": fusion_parts(candidate, found.profile, scale=found.scale),
     }
 
 
@@ -263,6 +284,14 @@ def _explain_legs(found: Found) -> dict[str, Any]:
         "legs": list(found.legs),
         "vector": dict(found.vector.explain),
         "lexical": dict(found.lexical.explain),
-        "weights": {"vector": vector, "lexical": lexical},
+        "weights": {
+            "vector": vector,
+            "lexical": lexical,
+            "rule": found.profile.rule_weight,
+            "freshness": found.profile.freshness_weight,
+        },
+        "cosines": None
+        if found.scale is None
+        else {"mean": found.scale.mean, "spread": found.scale.spread},
         "candidates": len(found.ranked),
     }

@@ -1,18 +1,12 @@
-"""Commands that only look: projects, profiles, status, doctor, config."""
-
-from collections.abc import Iterator
-from typing import Any
-
-from rich.text import Text
+"""Commands that only look: projects, status, doctor."""
 
 from lastro.app import build, diagnose
 from lastro.cli.options import Format, FormatOption, ProjectOption
-from lastro.cli.output import escaped, print_data, print_json
-from lastro.cli.tables import check_lines, coverage_lines, moment, pairs, short, table
+from lastro.cli.output import print_data, print_json
+from lastro.cli.tables import check_lines, coverage_lines, moment, short, table
 from lastro.config import load_settings
 from lastro.doctor import failed
 from lastro.errors import EXIT_DONE, EXIT_FAILED, ConfigError
-from lastro.ranking import Profile, Thresholds, load_profiles
 from lastro.wire import to_json
 
 
@@ -46,27 +40,6 @@ def status(*, project: ProjectOption = None, format_: FormatOption = Format.TABL
         print_json(to_json(found))
     else:
         print_data(coverage_lines(found))
-
-
-def profiles(*, format_: FormatOption = Format.TABLE) -> None:
-    """Show every ranking profile with its numbers and where they come from."""
-    found = load_profiles(load_settings().profiles)
-    if format_ is Format.JSON:
-        print_json({"profiles": to_json(list(found.values()))})
-    else:
-        print_data(line for profile in found.values() for line in _profile(profile))
-
-
-def _profile(profile: Profile) -> Iterator[Text]:
-    yield Text.assemble((escaped(profile.name), "bold"), f" v{profile.version}")
-    values: dict[str, Any] = to_json(profile)
-    shown = {key: entry for key, entry in values.items() if key not in {"name", "version"}}
-    if isinstance(profile.threshold, Thresholds):
-        shown["threshold"] = ", ".join(
-            f"{key} {entry}" for key, entry in values["threshold"].items()
-        )
-    yield pairs(shown, indent=4)
-    yield Text()
 
 
 def doctor(*, format_: FormatOption = Format.TABLE) -> int:

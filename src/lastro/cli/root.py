@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from lastro.cli import configuration, database, evaluate, inspecting, working
+from lastro.cli import configuration, database, evaluate, golden, inspecting, profiles, working
 from lastro.cli.options import Format
 from lastro.cli.output import forget, prepare_streams, print_data, print_error
 from lastro.errors import EXIT_DONE, EXIT_FAILED, InvalidInput, LastroError, exit_code
@@ -29,12 +29,13 @@ app.command("index")(working.index)
 app.command("search")(working.search)
 app.command("status")(inspecting.status)
 app.command("projects")(inspecting.projects)
-app.command("profiles")(inspecting.profiles)
 app.command("config")(configuration.config)
 app.command("doctor")(inspecting.doctor)
 app.command("init")(database.init)
 app.add_typer(database.app, name="db")
 app.add_typer(evaluate.app, name="eval")
+app.add_typer(golden.app, name="golden")
+app.add_typer(profiles.app, name="profiles")
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer's calling convention

@@ -19,7 +19,10 @@ from lastro.types import LanguageStatistics, Scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegRow:
-    """A candidate as one leg found it; ``place`` is its path, session or key."""
+    """A candidate as one leg found it; ``place`` is its path, session or key.
+
+    ``age_days`` counts from its date, below 0 for one to come; None without a date.
+    """
 
     id: UUID
     document_id: UUID
@@ -28,6 +31,8 @@ class LegRow:
     ordinal: int
     char_start: int
     char_end: int
+    rule_weight: float
+    age_days: float | None
     score: float
     matched: int = 0
 
@@ -153,6 +158,19 @@ def complete_scores(
         )
     query = load_queries("search")["complete_scores"].format(cosine=cosine, lexical=lexical)
     return {row[0]: (row[1], row[2]) for row in connection.execute(query, parameters)}
+
+
+def lexical_parts(
+    connection: AppConnection, ids: Sequence[UUID], *, project_id: int, scoring: LexicalScore
+) -> dict[UUID, tuple[float, float]]:
+    """Coverage before its length factor, and length ratio, of the named rows that match."""
+    if scoring.coverage is None or scoring.length_ratio is None:
+        return {}
+    query = load_queries("search")["lexical_parts"].format(
+        coverage=scoring.coverage, length_ratio=scoring.length_ratio, match=scoring.match
+    )
+    rows = connection.execute(query, {"project_id": project_id, "ids": list(ids)})
+    return {row[0]: (float(row[1]), float(row[2])) for row in rows}
 
 
 def index_state(connection: AppConnection, project_id: int) -> tuple[int, int]:

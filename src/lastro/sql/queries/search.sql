@@ -37,11 +37,13 @@ SELECT count(*) FROM (
 -- name: vector_leg_exact
 -- Cosine with every row that the filter keeps; ties by place. No vector index, on purpose.
 WITH kept AS MATERIALIZED (
-    SELECT id, document_id, language, place, ordinal, char_start, char_end, embedding
+    SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
+        effective_at, embedding
     FROM lastro.searchable
     WHERE {filter} AND embedding_model IS NOT NULL
 )
-SELECT id, document_id, language, place, ordinal, char_start, char_end,
+SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
+    extract(epoch FROM now() - effective_at)::float8 / 86400 AS age_days,
     1 - (embedding <=> %(embedding)s::halfvec) AS score
 FROM kept
 ORDER BY embedding <=> %(embedding)s::halfvec, place, ordinal, id
@@ -50,14 +52,16 @@ LIMIT %(depth)s;
 -- name: vector_leg_hnsw
 -- Nearest rows through chunks_embedding_idx, scanned on until the filter has let enough through.
 WITH nearest AS MATERIALIZED (
-    SELECT id, document_id, language, place, ordinal, char_start, char_end,
-        embedding <=> %(embedding)s::halfvec AS distance
+    SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
+        effective_at, embedding <=> %(embedding)s::halfvec AS distance
     FROM lastro.searchable
     WHERE {filter}
     ORDER BY embedding <=> %(embedding)s::halfvec
     LIMIT %(depth)s
 )
-SELECT id, document_id, language, place, ordinal, char_start, char_end, 1 - distance AS score
+SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
+    extract(epoch FROM now() - effective_at)::float8 / 86400 AS age_days,
+    1 - distance AS score
 FROM nearest
 ORDER BY distance, place, ordinal, id;
 
@@ -66,17 +70,19 @@ ORDER BY distance, place, ordinal, id;
 -- read no further than the limit (matched tells whether it was reached); ties by place.
 -- The concatenation fetches a long tsvector out of its TOAST table once, not once a term.
 WITH gated AS MATERIALIZED (
-    SELECT id, document_id, language, place, ordinal, char_start, char_end, token_count,
-        search_vector || ''::tsvector AS search_vector
+    SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
+        effective_at, token_count, search_vector || ''::tsvector AS search_vector
     FROM lastro.searchable
     WHERE {filter} AND {gate}
     LIMIT %(row_limit)s
 ),
 scored AS MATERIALIZED (
-    SELECT id, document_id, language, place, ordinal, char_start, char_end, {score} AS score
+    SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
+        effective_at, {score} AS score
     FROM gated AS r
 )
-SELECT id, document_id, language, place, ordinal, char_start, char_end, score,
+SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
+    extract(epoch FROM now() - effective_at)::float8 / 86400 AS age_days, score,
     count(*) OVER () AS matched
 FROM scored
 ORDER BY score DESC, place, ordinal, id
@@ -91,6 +97,15 @@ WITH named AS MATERIALIZED (
     WHERE project_id = %(project_id)s::bigint AND id = ANY (%(ids)s::uuid[])
 )
 SELECT id, vector_score, {lexical} AS lexical_score FROM named AS r;
+
+-- name: lexical_parts
+-- What the lexical score of named rows is made of, for calibration; index chunks_pkey.
+WITH named AS MATERIALIZED (
+    SELECT id, language, token_count, search_vector || ''::tsvector AS search_vector
+    FROM lastro.searchable
+    WHERE project_id = %(project_id)s::bigint AND id = ANY (%(ids)s::uuid[])
+)
+SELECT id, {coverage} AS coverage, {length_ratio} AS length_ratio FROM named AS r WHERE {match};
 
 -- name: index_state
 -- Documents that lack vectors, by documents_incomplete_idx, and sources that a run works on or was

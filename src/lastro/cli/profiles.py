@@ -1,0 +1,93 @@
+"""``lastro profiles``: the ranking numbers of a project, adopted and rolled back."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from lastro.adoption import KnownProfile
+from lastro.app import build
+from lastro.cli.options import Format, FormatOption, ProjectOption
+from lastro.cli.output import escaped, print_data, print_json
+from lastro.cli.tables import moment, pairs
+from lastro.config import load_settings
+from lastro.profiles import Profile, Thresholds
+from lastro.wire import to_json
+
+app = typer.Typer(help="Show, adopt and roll back ranking profiles.")
+VersionArgument = Annotated[
+    str, typer.Argument(metavar="NAME@VERSION", help="A version that `lastro profiles` shows.")
+]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A profile, such as default.")]
+
+
+@app.callback(invoke_without_command=True)
+def profiles(
+    context: typer.Context, *, project: ProjectOption = None, format_: FormatOption = Format.TABLE
+) -> None:
+    """Show every profile with its numbers and where they come from; * marks what answers."""
+    if context.invoked_subcommand is not None:
+        return
+    with build(load_settings()) as lastro:
+        found = lastro.known_profiles(project)
+    if format_ is Format.JSON:
+        print_json({"profiles": [_json(known) for known in found]})
+    else:
+        print_data(_lines(found))
+
+
+@app.command()
+def adopt(
+    version: VersionArgument, *, project: ProjectOption = None, format_: FormatOption = Format.TABLE
+) -> None:
+    """Answer with this version where a search asks for its name."""
+    with build(load_settings()) as lastro:
+        profile = lastro.adopt_profile(version, project=project)
+    _print_answering(profile, format_)
+
+
+@app.command()
+def rollback(
+    name: NameArgument, *, project: ProjectOption = None, format_: FormatOption = Format.TABLE
+) -> None:
+    """Undo the last adoption of this name."""
+    with build(load_settings()) as lastro:
+        profile = lastro.roll_back_profile(name, project=project)
+    _print_answering(profile, format_)
+
+
+def _print_answering(profile: Profile, format_: Format) -> None:
+    if format_ is Format.JSON:
+        print_json({"profile": to_json(profile.ref)})
+    else:
+        print_data([f"{profile.name} v{profile.version} answers now"])
+
+
+def _json(known: KnownProfile) -> dict[str, Any]:
+    return {
+        **to_json(known.profile),
+        "adopted": known.adopted,
+        "createdAt": to_json(known.created_at),
+    }
+
+
+def _lines(found: Sequence[KnownProfile]) -> Iterator[Text]:
+    for known in found:
+        profile = known.profile
+        mark = " *" if known.adopted else ""
+        yield Text.assemble((escaped(profile.name), "bold"), f" v{profile.version}{mark}")
+        yield pairs(_shown(known), indent=4)
+        yield Text()
+
+
+def _shown(known: KnownProfile) -> dict[str, Any]:
+    values: dict[str, Any] = to_json(known.profile)
+    shown = {key: entry for key, entry in values.items() if key not in {"name", "version"}}
+    if isinstance(known.profile.threshold, Thresholds):
+        shown["threshold"] = ", ".join(
+            f"{key} {entry}" for key, entry in values["threshold"].items()
+        )
+    if known.created_at is not None:
+        shown["made"] = moment(known.created_at)
+    return shown

@@ -1,0 +1,132 @@
+"""Profiles of a project: stored versions, adopted and rolled back; the scale of its cosines."""
+
+from dataclasses import replace
+
+import numpy as np
+import psycopg
+import pytest
+from rows import add_chunk, add_project
+
+from lastro import adoption, store
+from lastro.db.pool import Database
+from lastro.errors import InvalidInput, NotFound
+from lastro.profiles import DEFAULT, SHIPPED, Profile
+
+EMBEDDER = "use-m3"
+MINE = replace(DEFAULT, vector_weight=0.5, lexical_weight=0.5, calibrated=True, embedder=EMBEDDER)
+
+
+@pytest.fixture
+def project(app_database: Database) -> int:
+    with app_database.transaction() as connection:
+        return store.ensure_project(connection, "team").id
+
+
+def answering(database: Database, project_id: int, name: str = "default") -> Profile:
+    with database.transaction(projects=[project_id]) as connection:
+        profile, _scale = adoption.resolve(
+            connection, SHIPPED, name, project_id=project_id, embedder=EMBEDDER
+        )
+    return profile
+
+
+def test_without_an_adoption_the_shipped_profile_answers(app_database, project) -> None:
+    adoption.save(app_database, MINE, project="team", after=1)
+    assert answering(app_database, project) == DEFAULT
+
+
+def test_a_saved_profile_is_the_next_version(app_database, project) -> None:
+    saved = [adoption.save(app_database, MINE, project="team", after=1) for _ in range(2)]
+    assert [profile.version for profile in saved] == [2, 3]
+
+
+def test_an_adopted_version_answers_until_it_is_rolled_back(app_database, project) -> None:
+    for weight in (0.5, 0.6):
+        adoption.save(app_database, replace(MINE, vector_weight=weight), project="team", after=1)
+    seen = []
+    for version in ("default@2", "default@3", "default@1"):
+        adoption.adopt(app_database, SHIPPED, version, project="team", embedder=EMBEDDER)
+        seen.append(answering(app_database, project).version)
+    for _ in range(3):
+        adoption.roll_back(app_database, SHIPPED, "default", project="team", embedder=EMBEDDER)
+        seen.append(answering(app_database, project).version)
+    assert seen == [2, 3, 1, 3, 2, 1]
+
+
+def test_nothing_adopted_cannot_be_rolled_back(app_database, project) -> None:
+    with pytest.raises(NotFound, match="has adopted no version of 'default'"):
+        adoption.roll_back(app_database, SHIPPED, "default", project="team", embedder=EMBEDDER)
+
+
+@pytest.mark.parametrize("name", ["default@7", "default@", "nope", "default@99999999999"])
+def test_an_unknown_version_names_those_that_are_known(app_database, project, name) -> None:
+    adoption.save(app_database, MINE, project="team", after=1)
+    with pytest.raises(InvalidInput) as caught:
+        answering(app_database, project, name)
+    assert "default@2" in (caught.value.remedy or "")
+
+
+def test_a_version_can_be_named_without_being_adopted(app_database, project) -> None:
+    adoption.save(app_database, MINE, project="team", after=1)
+    assert answering(app_database, project, "default@2") == replace(MINE, version=2)
+    assert answering(app_database, project, "default@1") == DEFAULT
+
+
+def test_numbers_of_another_embedder_are_called_uncalibrated(app_database, project) -> None:
+    adoption.save(app_database, replace(MINE, embedder="e5-small"), project="team", after=1)
+    assert answering(app_database, project, "default@2").calibrated is False
+
+
+def test_another_project_does_not_see_the_adoption(app_database, project) -> None:
+    with app_database.transaction() as connection:
+        other = store.ensure_project(connection, "other").id
+    adoption.save(app_database, MINE, project="team", after=1)
+    adoption.adopt(app_database, SHIPPED, "default@2", project="team", embedder=EMBEDDER)
+    assert answering(app_database, other) == DEFAULT
+
+
+# --- the scale of cosines
+
+
+def measured(owner: psycopg.Connection, database: Database, vectors: np.ndarray):
+    """The scale of a project with one row for each vector."""
+    store.add_vector_column(owner, vectors.shape[1])
+    project_id = add_project(owner, "vectors")
+    for vector in vectors:
+        add_chunk(
+            owner,
+            project_id,
+            embedding=str(vector.tolist()),
+            embedding_model="m",
+            embedding_version="1",
+        )
+    owner.commit()
+    with database.transaction(projects=[project_id]) as connection:
+        adoption.refresh_vector_scale(connection, project_id)
+        _profile, scale = adoption.resolve(
+            connection, SHIPPED, "default", project_id=project_id, embedder=EMBEDDER
+        )
+    return scale
+
+
+def test_the_scale_is_mean_and_spread_of_all_pairs(owner, app_database) -> None:
+    # Ten rows on each of two axes: of 190 pairs, 90 are alike (cosine 1) and 100 at right angles
+    vectors = np.repeat(np.eye(2, dtype=np.float32), 10, axis=0)
+    scale = measured(owner, app_database, vectors)
+    assert scale.mean == pytest.approx(90 / 190)
+    assert scale.spread == pytest.approx(np.std([1.0] * 90 + [0.0] * 100, ddof=1))
+
+
+def test_nineteen_rows_have_no_scale(owner, app_database) -> None:
+    vectors = np.repeat(np.eye(2, dtype=np.float32), [10, 9], axis=0)
+    assert measured(owner, app_database, vectors) is None
+
+
+def test_rows_that_are_all_alike_have_no_scale(owner, app_database) -> None:
+    assert measured(owner, app_database, np.ones((20, 2), dtype=np.float32)) is None
+
+
+def test_without_a_vector_column_there_is_nothing_to_measure(app_database, project) -> None:
+    with app_database.transaction(projects=[project]) as connection:
+        adoption.refresh_vector_scale(connection, project)
+    assert answering(app_database, project) == DEFAULT
