@@ -377,6 +377,16 @@ def test_lines_cover_the_chunks_that_they_overlap(lines: tuple[int, int], lies: 
     assert covers(FilePlace(path="docs/a.md", lines=lines), chunk(lines=(5, 9))) is lies
 
 
+@pytest.mark.parametrize("heading", ["Setting up", "set-up", "setting up", "#set-up"])
+def test_attributes_behind_a_heading_are_its_anchor_and_not_its_text(heading: str):
+    lies = chunk("Guide { #guide }", "Setting up { #set-up }", anchor="setting-up--set-up-")
+    place = FilePlace(path="docs/a.md", heading=(heading,))
+    assert covers(place, lies)
+    assert covers(replace(place, heading=("guide",)), lies)
+    assert covers(replace(place, heading=("Guide", "Setting up")), lies)
+    assert not covers(place, chunk("Guide { #guide }", anchor="guide--guide-"))
+
+
 def test_lines_within_a_section_must_overlap_too():
     place = FilePlace(path="docs/a.md", heading=("A",), lines=(1, 3))
     assert covers(place, chunk("A", lines=(3, 5)))

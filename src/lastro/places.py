@@ -22,6 +22,8 @@ _PLACE = re.compile(
 )
 # What github-slugger appends to the anchor of a repeated heading.
 _REPEAT = re.compile(r"-\d+")
+# "Install { #install }": attributes that MkDocs and Pandoc read behind a heading's text.
+_ATTRIBUTES = re.compile(r"\s*\{:?\s*#(?P<id>[^\s{}]+)[^{}]*\}\s*$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,8 +165,8 @@ def _overlap(lines: tuple[int, int], chunk: ChunkPlace) -> bool:
 def _under_heading(heading: Sequence[str], chunk: ChunkPlace) -> bool:
     if len(heading) == 1:
         return _under_one(heading[0], chunk)
-    wanted = [folded(part) for part in heading]
-    path = [folded(part) for part in chunk.heading_path]
+    wanted = [folded(plain_heading(part)) for part in heading]
+    path = [folded(plain_heading(part)) for part in chunk.heading_path]
     starts = range(len(path) - len(wanted) + 1)
     return any(path[start : start + len(wanted)] == wanted for start in starts)
 
@@ -174,16 +176,29 @@ def _under_one(name: str, chunk: ChunkPlace) -> bool:
 
     The anchor of a section above is not known, so it is taken as that of a first occurrence.
     """
-    named = unicodedata.normalize("NFC", name.removeprefix("#"))
+    named, text = _nfc(name.removeprefix("#")), folded(plain_heading(name))
     *above, own = chunk.heading_path or ("",)
-    anchors = {github_slug(unicodedata.normalize("NFC", text)) for text in above} - {""}
-    if named in anchors or (chunk.anchor is not None and named == _nfc(chunk.anchor)):
+    own_anchors = {_nfc(chunk.anchor or ""), _written_id(own)}
+    if named in own_anchors.union(*map(_anchors, above)):
         return True
-    texts = {folded(text) for text in above}
-    if folded(name) in texts - {""}:
+    if text in {folded(plain_heading(heading)) for heading in above}:
         return True
-    is_text = folded(name) == folded(own) != ""
+    is_text = text == folded(plain_heading(own)) != ""
     return is_text and not (_nfc(own) != named and _is_repeat_of(named, chunk.anchor))
+
+
+def plain_heading(text: str) -> str:
+    """A heading without attributes behind it, such as ``{ #install }``."""
+    return _ATTRIBUTES.sub("", text)
+
+
+def _written_id(heading: str) -> str:
+    found = _ATTRIBUTES.search(heading)
+    return "" if found is None else _nfc(found["id"])
+
+
+def _anchors(heading: str) -> set[str]:
+    return {github_slug(_nfc(heading)), _written_id(heading)}
 
 
 def _is_repeat_of(named: str, anchor: str | None) -> bool:

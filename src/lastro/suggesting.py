@@ -16,7 +16,15 @@ from urllib.parse import unquote, urlsplit
 from markdown_it import MarkdownIt
 
 from lastro.golden import Answer, GoldenQuestion, question_id
-from lastro.places import ChunkPlace, FilePlace, Passage, covers, folded, normal_path
+from lastro.places import (
+    ChunkPlace,
+    FilePlace,
+    Passage,
+    covers,
+    folded,
+    normal_path,
+    plain_heading,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +96,10 @@ _EN_ACTS = (
     "start stop store test troubleshoot try tune uninstall update upgrade use validate verify "
     "view wait watch write"
 )
-_PT_ACT = re.compile(r"[^\W\d_]{2,}(?:ar|er|ir)(?:-(?:se|lo|la|los|las))?", re.IGNORECASE)
+_PT_ACT = re.compile(r"[^\W\d_]+(?:ar|er|ir)(?:-(?:se|lo|la|los|las))?", re.IGNORECASE)
 _ZH_ACT = re.compile(
     "(?:安装|配置|使用|创建|添加|删除|更新|运行|设置|选择|迁移|备份|启动|停止|查看|编写|构建|部署|"
-    "升级|卸载|导入|导出|搜索|索引|测试|调试|连接|管理|定义|评估|恢复|移动|修改|检查|处理|下载|准备)"
+    "升级|卸载|导入|导出|搜索|索引|测试|调试|连接|管理|定义|评估|恢复|移动|修改|检查|处理|下载|准备)(?![前后时中的])"
 )
 # Headings that every document may have: asked alone, they ask for nothing.
 _GENERIC = (
@@ -120,7 +128,9 @@ _POINTING = re.compile(
     re.IGNORECASE,
 )
 # "ADR 0005: ", "ADR-5 ", "0005. ", "3) " before a title.
-_NUMBERING = re.compile(r"(?:adr[\s\-#]*)?\d+(?:\.\d+)*\s*[.:)\-–—：、]\s*|adr[\s\-#]*\d+\s+", re.I)
+_NUMBERING = re.compile(
+    r"\s*(?:(?:adr[\s\-#]*)?\d+(?:\.\d+)*\s*[.:)\-–—：、]\s*|adr[\s\-#]*\d+\s+)", re.IGNORECASE
+)
 _FILE_NAME = re.compile(r"[\w./-]+\.[a-z]{1,8}")
 _QUESTION = re.compile(r"[?？]$")
 _HAN = re.compile(r"[\u3400-\u9fff]")
@@ -211,7 +221,7 @@ def _from_links(passages: Sequence[Passage]) -> Iterator[_Draft]:
 
 def _from_records(passages: Sequence[Passage]) -> Iterator[_Draft]:
     for passage in passages:
-        title = _NUMBERING.sub("", passage.title, count=1).strip()
+        title = _unnumbered(passage.title)
         if not passage.is_adr or _telling(title) is None:
             continue
         wording = _WORDINGS.get(passage.language, _PLAIN)
@@ -225,12 +235,19 @@ def _from_records(passages: Sequence[Passage]) -> Iterator[_Draft]:
 
 def _telling(text: str) -> str | None:
     """A heading or link text that says what it is about, on one line; None for any other."""
-    told = " ".join(_NUMBERING.sub("", text.strip(), count=1).split()).rstrip(" .:：。#")
+    told = _unnumbered(text).rstrip(" .:：。#")
     wanted = MIN_HAN_CHARS if _HAN.search(told) else MIN_HEADING_CHARS
     is_word = any(character.isalpha() for character in told)
     if not wanted <= len(told) <= MAX_HEADING_CHARS or not is_word or "://" in told:
         return None
     return None if folded(told) in _SAY_NOTHING or _FILE_NAME.fullmatch(told) else told
+
+
+def _unnumbered(text: str) -> str:
+    """A title on one line, without its number and attributes."""
+    plain = plain_heading(text)
+    found = _NUMBERING.match(plain)
+    return " ".join(plain[found.end() if found else 0 :].split())
 
 
 def _is_whole(passage: Passage) -> bool:
@@ -250,7 +267,7 @@ def _heading_question(heading: str, passage: Passage) -> str:
     else:
         pattern = wording.whole if is_whole else wording.part
     return pattern.format(
-        heading=heading, lower=_lower_first(heading), title=_NUMBERING.sub("", passage.title)
+        heading=heading, lower=_lower_first(heading), title=_unnumbered(passage.title)
     )
 
 
@@ -311,4 +328,4 @@ def _chunk_place(passage: Passage) -> ChunkPlace:
 
 
 def _names(passage: Passage) -> tuple[str, ...]:
-    return (passage.title, *passage.heading_path[-1:])
+    return tuple(map(_unnumbered, (passage.title, *passage.heading_path[-1:])))
