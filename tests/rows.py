@@ -117,6 +117,22 @@ def add_golden_set(connection: psycopg.Connection, project_id: int) -> None:
     )
 
 
+def add_run(connection: psycopg.Connection, project_id: int) -> None:
+    insert(
+        connection,
+        "evaluation_runs",
+        {
+            "project_id": project_id,
+            "number": 1,
+            "golden_name": "g",
+            "golden_hash": "0" * 64,
+            "profile_name": "default",
+            "started_at": "2026-01-01 00:00+00",
+            "body": "{}",
+        },
+    )
+
+
 def add_profile(connection: psycopg.Connection, project_id: int) -> None:
     """A stored profile that was adopted, and the scale of a project's cosines."""
     version = {"project_id": project_id, "name": "default", "version": 2}

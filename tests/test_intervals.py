@@ -15,6 +15,7 @@ from lastro.intervals import (
     mean_interval,
     randomisation_p,
     shares,
+    unit_interval,
 )
 
 numbers = st.lists(st.floats(0, 1), min_size=1, max_size=20)
@@ -66,6 +67,20 @@ def test_a_share_weighs_questions_by_what_they_showed() -> None:
     sums = shares([9, 0], [10, 1])
     assert sums.ratio == pytest.approx(9 / 11)
     assert interval(sums, seed=0) == Interval(0, 0.9)
+
+
+def test_none_of_twenty_is_no_proof_of_none() -> None:
+    # with a share of .168 none of twenty comes up in (1 - .168)^20 = .025 of the cases
+    found = unit_interval(shares([0] * 20, [1] * 20), seed=0)
+    assert found == Interval(0, pytest.approx(1 - 0.025 ** (1 / 20)))
+    assert unit_interval(shares([1] * 20, [1] * 20), seed=0) == Interval(
+        pytest.approx(0.025 ** (1 / 20)), 1
+    )
+
+
+def test_between_the_ends_the_interval_is_that_of_the_bootstrap() -> None:
+    sums = shares([1, 0, 1, 1], [1, 1, 1, 1])
+    assert unit_interval(sums, seed=3) == interval(sums, seed=3)
 
 
 def test_a_paired_interval_sees_a_difference_that_every_question_shares() -> None:

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -373,6 +374,8 @@ PARAMETERS: dict[str, Any] = {
     "fingerprint": "print",
     "form_nos": [0],
     "forms": ["ballast"],
+    "golden_hash": "0" * 64,
+    "golden_name": "g",
     "hashes": [bytes(32)],
     "id": SOME_ID,
     "ids": [SOME_ID],
@@ -385,9 +388,11 @@ PARAMETERS: dict[str, Any] = {
     "metadata": Jsonb({}),
     "model": "m",
     "name": "r",
+    "number": 1,
     "place": "docs/a.md",
     "places": ["docs/7/107.md"],
     "project_id": LARGE,
+    "profile_name": "default",
     "projects": [LARGE],
     "questions": Jsonb([]),
     "ref": None,
@@ -399,6 +404,7 @@ PARAMETERS: dict[str, Any] = {
     "slug": "alpha",
     "source": "r",
     "space": 1,
+    "started_at": datetime(2026, 1, 1, tzinfo=UTC),
     "state": "complete",
     "title": "A",
     "version": "1",
@@ -485,6 +491,7 @@ def test_each_file_of_queries_is_called_by_one_module_alone() -> None:
         ("profiles", "store/profiles.py"),
         ("projects", "store/projects.py"),
         ("scratch", "db/scratch.py"),
+        ("runs", "store/runs.py"),
         ("search", "store/search.py"),
         ("vectors", "store/vectors.py"),
     }

@@ -8,7 +8,15 @@ import pytest
 from databases import address, database_of, scratch_database
 from psycopg import errors
 from psycopg.sql import SQL, Identifier
-from rows import add_chunk, add_document, add_golden_set, add_profile, add_project, add_statistics
+from rows import (
+    add_chunk,
+    add_document,
+    add_golden_set,
+    add_profile,
+    add_project,
+    add_run,
+    add_statistics,
+)
 
 from lastro.db.pool import APP_ROLE, Database, connect
 from lastro.errors import InvalidInput, SchemaOutOfDate
@@ -24,6 +32,7 @@ TABLES = (
     "profiles",
     "profile_adoptions",
     "vector_scale",
+    "evaluation_runs",
 )
 OURS, THEIRS = 1, 2
 
@@ -50,6 +59,7 @@ def fill(connection: psycopg.Connection, project_id: int) -> None:
     add_statistics(connection, project_id)
     add_profile(connection, project_id)
     add_golden_set(connection, project_id)
+    add_run(connection, project_id)
 
 
 @pytest.fixture

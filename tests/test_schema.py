@@ -18,6 +18,7 @@ from rows import (
     add_golden_set,
     add_profile,
     add_project,
+    add_run,
     add_statistics,
 )
 
@@ -286,6 +287,7 @@ def test_deleting_a_project_deletes_every_row_of_it(
         )
         add_statistics(schema, owner)
         add_golden_set(schema, owner)
+        add_run(schema, owner)
         add_profile(schema, owner)
     schema.execute("DELETE FROM lastro.projects WHERE id = %s", [project])
     for table in tables_with_a_project(schema):

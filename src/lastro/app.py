@@ -37,6 +37,7 @@ from lastro.types import (
 )
 
 if TYPE_CHECKING:
+    from lastro.golden_runs import GoldenRuns
     from lastro.writing import Writer
 
 
@@ -245,6 +246,16 @@ class App:
 
         return golden_sets.suggest_golden(
             self.database, self.project_name(project), limit=limit, seed=seed
+        )
+
+    def golden_runs(self, project: str | None = None) -> "GoldenRuns":
+        """Runs of a project's golden sets: made, listed, compared, repeated."""
+        from lastro.golden_runs import GoldenRuns
+
+        return GoldenRuns(
+            engine=self.engine,
+            project=self.project_name(project),
+            pipeline=self.writer().pipeline,
         )
 
     def projects(self) -> list[ProjectSummary]:

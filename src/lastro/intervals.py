@@ -81,6 +81,22 @@ def mean_interval(
     return interval(means(values), seed=seed, confidence=confidence, resamples=resamples)
 
 
+def unit_interval(
+    sums: Sums, *, seed: int, confidence: float = CONFIDENCE, resamples: int = RESAMPLES
+) -> Interval | None:
+    """Interval of a figure whose questions lie in [0, 1]: the bootstrap's, except at both ends.
+
+    A bootstrap of nothing but zeros has no width, and 0 of 20 is no proof of 0. There the far end
+    is the exact one of a share: 1 - (tail)^(1/n). Source: Clopper and Pearson, Biometrika 1934.
+    """
+    found = interval(sums, seed=seed, confidence=confidence, resamples=resamples)
+    n = int((sums.denominators > 0).sum())
+    far = 1 - ((1 - confidence) / 2) ** (1 / max(n, 1))
+    if found is None or sums.ratio not in {0.0, 1.0}:
+        return found
+    return Interval(0.0, far) if sums.ratio == 0 else Interval(1 - far, 1.0)
+
+
 def difference_interval(
     first: Sums | ArrayLike,
     second: Sums | ArrayLike,

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from lastro.cli.options import Format
-from lastro.errors import LastroError
+from lastro.errors import InvalidInput, LastroError
 from lastro.types import Progress as ProgressCall
 from lastro.wire import error_json
 
@@ -99,6 +99,33 @@ def print_json_lines(values: Iterable[Any]) -> None:
 def print_data(lines: Iterable[str | Text]) -> None:
     """Print data, a line for each part."""
     _write(_rendered(lines, stdout()), sys.stdout)
+
+
+def emit_json(value: Any, out: Path | None) -> None:
+    """Print a JSON value as data, or write it to ``out``. Errors: InvalidInput."""
+    if out is None:
+        print_json(value)
+    else:
+        emit_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", out)
+
+
+def emit_data(lines: Iterable[str | Text], out: Path | None) -> None:
+    """Print data, a line for each part, or write it to ``out``. Errors: InvalidInput."""
+    if out is None:
+        print_data(lines)
+    else:
+        emit_text(_rendered(lines, _console(io.StringIO())), out)
+
+
+def emit_text(text: str, out: Path | None) -> None:
+    """Print a text as data, or write it to ``out`` in UTF-8. Errors: InvalidInput."""
+    if out is None:
+        _write(text, sys.stdout)
+        return
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(f"{out} cannot be written: {error.strerror}") from error
 
 
 def _rendered(lines: Iterable[str | Text], console: Console) -> str:
