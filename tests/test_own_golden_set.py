@@ -10,13 +10,16 @@ from databases import address, scratch_database
 
 from lastro import store
 from lastro.chunk_settings import ChunkSettings
+from lastro.chunking import chunk_markdown
 from lastro.db.pool import Database
 from lastro.documents import Pipeline
 from lastro.embedders import UseM3Embedder, fingerprint
 from lastro.golden_sets import count_questions, read_golden
 from lastro.indexing import index
 from lastro.judging import JudgedQuestion, judged_chunks
+from lastro.markdown import parse_markdown
 from lastro.metrics import ndcg
+from lastro.places import ChunkPlace, FilePlace, covers
 from lastro.profiles import SHIPPED
 from lastro.search import Engine, SearchRequest, find
 from lastro.sources.files import FilePatterns
@@ -135,6 +138,37 @@ def test_every_question_with_an_answer_has_a_chunk_that_settles_it(library: Libr
         < max(answer.grade for answer in entry.question.answers)
     ]
     assert unsettled == []
+
+
+@pytest.mark.parametrize("target_chars", [200, 600, 5_000])
+def test_every_judged_place_outlives_another_chunking(target_chars: int) -> None:
+    settings = ChunkSettings(target_chars=target_chars, overlap_chars=50, window_chars=50)
+    places = {answer.place for question in ANSWERABLE for answer in question.answers}
+    chunks = {
+        path: chunks_of(path, settings)
+        for path in {place.path for place in places if isinstance(place, FilePlace)}
+    }
+    lost = [
+        place
+        for place in places
+        if isinstance(place, FilePlace)
+        and not any(covers(place, chunk) for chunk in chunks[place.path])
+    ]
+    assert lost == []
+
+
+def chunks_of(path: str, settings: ChunkSettings) -> list[ChunkPlace]:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    return [
+        ChunkPlace(
+            path=path,
+            heading_path=chunk.heading_path,
+            anchor=chunk.anchor,
+            line_start=chunk.line_start,
+            line_end=chunk.line_end,
+        )
+        for chunk in chunk_markdown(parse_markdown(text), settings).chunks
+    ]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
