@@ -230,7 +230,7 @@ def test_an_abstention_is_said_in_words(lastro):
 
 
 def test_scope_and_path_narrow_a_search(lastro):
-    words = ("search", "pilots ship crane board", "--format", "json")
+    words = ("search", "pilots board gantry crane", "--format", "json")
     paths = {
         hit["origin"]["sourcePath"]
         for hit in lastro(*words, "--scope", "docs", "--path", "docs/c").json["hits"]
@@ -311,7 +311,7 @@ def test_status_on_the_screen_counts_documents_by_scope(lastro):
 
 def test_profiles_tell_where_their_numbers_come_from(lastro):
     shown = {p["name"]: p for p in lastro("profiles", "--format", "json").json["profiles"]}
-    assert set(shown) == {"default", "adr-0080"}
+    assert set(shown) == {"default", "adr-0080", "kb-rrf"}
     assert all(profile["provenance"] for profile in shown.values())
 
 
@@ -452,7 +452,7 @@ def test_a_reader_who_leaves_ends_the_printing_quietly(harbour: Harbour):
 
 
 def test_a_stream_that_is_closed_from_the_start_ends_nothing_badly(tmp_path: Path) -> None:
-    command = f"exec {shlex.quote(LASTRO)} profiles >&-"
+    command = f"exec {shlex.quote(LASTRO)} config >&-"
     done = subprocess.run(
         ["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
     )

@@ -16,12 +16,14 @@ from lastro.lexical import (
     fold,
     heading_extra,
     idf,
+    mass,
     query_terms,
     query_words,
     storable,
     token_count,
     tsquery,
     unreached,
+    unseen,
 )
 
 LANGUAGES = ("en", "pt", "zh")
@@ -421,3 +423,49 @@ def test_a_text_and_a_query_of_it_share_a_lexeme_in_every_word(
         if word.kind == "word":
             found = [lexemes(owner, language, form) & text for form in word.forms]
             assert any(found), (word, text)
+
+
+# --- what a query's words can testify
+
+
+def term(idf_: float, *, df: int = 1, reach: dict[str, float] | None = None) -> Term:
+    return Term(text=f"t{idf_}{df}", df=df, idf=idf_, forms={}, reach=reach or {})
+
+
+def test_two_common_words_testify_little_and_a_long_question_much() -> None:
+    unique = idf(1, row_count=1000)
+    # 2 / (2 + 1.5 · 6.5) and 20 / (20 + 1.5 · 6.5); the rarest word weighs too little to tell
+    assert mass([term(1.0), term(1.0)], row_count=1000) == pytest.approx(2 / (2 + 1.5 * unique))
+    assert mass([term(1.0)] * 20, row_count=1000) == pytest.approx(20 / (20 + 1.5 * unique))
+
+
+def test_a_word_that_one_row_holds_testifies_alone() -> None:
+    assert mass([term(idf(1, row_count=1000)), term(1.0)], row_count=1000) == 1.0
+
+
+def test_a_word_that_no_row_holds_names_none() -> None:
+    # its weight counts, but it is not the rarest that is known: T / (T + 1.5 · I)
+    weight, unique = idf(0, row_count=1000), idf(1, row_count=1000)
+    assert mass([term(weight, df=0), term(0.1)], row_count=1000) == pytest.approx(
+        (weight + 0.1) / (weight + 0.1 + 1.5 * unique)
+    )
+
+
+def test_the_only_word_of_a_query_is_all_that_was_asked_for() -> None:
+    assert mass([term(0.1, df=900)], row_count=1000) == 1.0
+
+
+def test_a_small_project_cannot_tell_how_rare_a_word_is() -> None:
+    # of one row as of a hundred: ln(1 + 99.5 / 1.5)
+    assert idf(1, row_count=1) == idf(1, row_count=100) == pytest.approx(math.log(1 + 99.5 / 1.5))
+
+
+def test_no_words_testify_nothing() -> None:
+    assert mass([], row_count=1000) == 0.0
+    assert unseen([], "en") == 1.0
+
+
+def test_unseen_is_the_weight_that_no_row_holds_or_the_language_cannot_hold() -> None:
+    # 1 of no row, half of 2 beyond English, 1 known: (1 + 1) / 4
+    terms = [term(1.0, df=0), term(2.0, reach={"en": 0.5}), term(1.0)]
+    assert unseen(terms, "en") == pytest.approx(0.5)

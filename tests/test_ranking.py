@@ -22,6 +22,7 @@ from lastro.ranking import (
     Candidate,
     Ranked,
     VectorScale,
+    evidence,
     freshness,
     fuse,
     has_evidence,
@@ -131,31 +132,71 @@ def test_the_order_does_not_depend_on_the_order_of_the_candidates(rows, random) 
     assert fuse(rows, PROFILE, legs=BOTH) == fuse(shuffled, PROFILE, legs=BOTH)
 
 
+def shown(candidate: Candidate, *, legs: tuple[str, ...] = BOTH) -> bool:
+    [item] = fuse([candidate], PROFILE, legs=legs)
+    return has_evidence(item, PROFILE, legs=legs)
+
+
 @pytest.mark.parametrize(
-    ("vector", "lexical", "shown"),
+    ("vector", "lexical", "passes"),
     [
-        (0.25, None, True),  # vector only: 0.25 reaches 0.25
-        (0.24, None, False),
-        (None, 0.30, True),  # words only: 0.30 reaches 0.30
-        (None, 0.29, False),  # a chance word alone
-        (0.20, 0.20, True),  # both: 0.4 · 0.20 + 0.6 · 0.20 = 0.20
-        (0.20, 0.19, False),  # 0.194
-        (0.40, 0.01, True),  # 0.166 together, but the meaning alone is enough
-        (-0.20, 0.50, True),  # 0.22
+        (0.40, 0.00, True),  # 0.5 · 0.40 = 0.20
+        (0.39, None, False),
+        (0.20, 0.20, True),  # 0.5 · 0.20 + 0.5 · 0.20 = 0.20
+        (0.20, 0.19, False),
+        (None, 0.30, True),  # words alone: 0.30 reaches 0.30
+        (None, 0.29, False),
+        (-0.20, 0.30, True),  # a cosine below nothing takes nothing from the words
     ],
 )
-def test_any_rule_of_evidence_that_applies_is_enough(vector, lexical, shown) -> None:
-    [item] = fuse([row(1, vector=vector, lexical=lexical)], PROFILE, legs=BOTH)
-    assert has_evidence(item, PROFILE, legs=BOTH) is shown
+def test_meaning_and_words_count_half_each_and_words_may_pass_alone(
+    vector, lexical, passes
+) -> None:
+    assert shown(row(1, vector=vector, lexical=lexical)) is passes
 
 
-@given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
-def test_more_words_matched_never_take_a_hit_away(vector, lexical, more) -> None:
+def test_words_of_little_mass_say_little() -> None:
+    # 0.5 · 0.1 + 0.5 · 0.9 · 0.3 = 0.185, and 0.9 · 0.3 = 0.27 alone
+    assert not shown(replace(row(1, vector=0.1, lexical=0.9), mass=0.3))
+    # 0.5 · 0.1 + 0.5 · 0.9 · 0.4 = 0.23
+    assert shown(replace(row(1, vector=0.1, lexical=0.9), mass=0.4))
+
+
+@pytest.mark.parametrize(("vector", "passes"), [(0.25, True), (0.24, False)])
+def test_where_no_word_is_known_the_cosine_must_reach_its_own_number(vector, passes) -> None:
+    # (0.5 + 0.5 · 1) · 0.25 = 0.25 against 0.2 + 1 · (0.25 - 0.2)
+    assert shown(replace(row(1, vector=vector), unseen=1.0)) is passes
+    assert shown(row(1, vector=vector), legs=("vector",)) is passes
+
+
+def test_words_half_unknown_give_half_of_their_half_to_the_cosine() -> None:
+    # 0.75 · 0.24 + 0.5 · 0.09 = 0.225 against 0.2 + 0.5 · 0.05 = 0.225
+    said = evidence(
+        replace(row(1, vector=0.24, lexical=0.09), unseen=0.5),
+        Thresholds(both=0.2, vector_only=0.25, lexical_only=0.3),
+        PROFILE,
+        legs=BOTH,
+    )
+    assert (said.joint, said.bar) == (pytest.approx(0.225), pytest.approx(0.225))
+
+
+shares = st.floats(0, 1)
+
+
+@given(st.floats(-1, 1), shares, shares, shares, shares)
+def test_more_words_matched_never_take_a_hit_away(vector, lexical, more, mass, unseen) -> None:
     def passes(words: float | None) -> bool:
-        [item] = fuse([row(1, vector=vector, lexical=words)], PROFILE, legs=BOTH)
-        return has_evidence(item, PROFILE, legs=BOTH)
+        return shown(replace(row(1, vector=vector, lexical=words), mass=mass, unseen=unseen))
 
     assert passes(max(lexical, more)) >= passes(lexical) >= passes(None)
+
+
+@given(st.none() | shares, st.floats(-1, 1), st.floats(-1, 1), shares, shares)
+def test_a_nearer_meaning_never_takes_a_hit_away(lexical, vector, nearer, mass, unseen) -> None:
+    def passes(cosine: float) -> bool:
+        return shown(replace(row(1, vector=cosine, lexical=lexical), mass=mass, unseen=unseen))
+
+    assert passes(max(vector, nearer)) >= passes(vector)
 
 
 @pytest.mark.parametrize(
@@ -257,11 +298,11 @@ def test_a_corpus_without_a_scale_keeps_its_cosines() -> None:
     assert scores(fuse([row(1, vector=0.5)], SCALED, legs=BOTH)) == {1: pytest.approx(0.2)}
 
 
-def test_the_rule_on_vectors_alone_reads_the_cosine_as_it_is_fused() -> None:
-    # (0.38 - 0.2) / 0.6 = 0.3 reaches 0.25, (0.32 - 0.2) / 0.6 = 0.2 does not
-    for cosine, shown in [(0.38, True), (0.32, False)]:
+def test_evidence_reads_the_cosine_as_it_is_fused() -> None:
+    # 0.5 · (0.44 - 0.2) / 0.6 = 0.2 reaches 0.2; 0.5 · (0.38 - 0.2) / 0.6 = 0.15 does not
+    for cosine, passes in [(0.4401, True), (0.38, False)]:
         [item] = fuse([row(1, vector=cosine)], SCALED, legs=BOTH, scale=SCALE)
-        assert has_evidence(item, SCALED, legs=BOTH, scale=SCALE) is shown
+        assert has_evidence(item, SCALED, legs=BOTH, scale=SCALE) is passes
 
 
 @pytest.mark.parametrize(("rank", "part"), [(1, 1.0), (2, 61 / 62), (61, 61 / 121), (None, 0.0)])

@@ -87,13 +87,18 @@ def _unknown(
 
 
 def known_profiles(
-    database: Database, profiles: Mapping[str, Profile], *, project: str
+    database: Database, profiles: Mapping[str, Profile], *, project: str | None
 ) -> list[KnownProfile]:
-    """Every profile that a project can answer with, by name and version. Errors: NotFound."""
-    with database.transaction() as connection:
-        tenant = store.find_project(connection, project)
-    with database.transaction(projects=[tenant.id]) as connection:
-        stored = store.stored_profiles(connection, tenant.id)
+    """Every profile that a project can answer with, by name and version. Errors: NotFound.
+
+    Without a project: those shipped and set.
+    """
+    stored: list[store.StoredProfile] = []
+    if project is not None:
+        with database.transaction() as connection:
+            tenant = store.find_project(connection, project)
+        with database.transaction(projects=[tenant.id]) as connection:
+            stored = store.stored_profiles(connection, tenant.id)
     made = [
         KnownProfile(profile=profile_from_json(s.body), adopted=s.adopted, created_at=s.created_at)
         for s in stored

@@ -188,9 +188,15 @@ class App:
         )
 
     def known_profiles(self, project: str | None = None) -> list[KnownProfile]:
-        """Every profile that a project can answer with. Errors: NotFound."""
+        """Every profile that a project can answer with.
+
+        In a folder that is no project: those shipped and set. Errors: NotFound for a named project.
+        """
+        named = project or self.settings.project
+        meant = self.project_name(named)
+        is_known = named is not None or any(p.slug == meant for p in self.projects())
         return adoption.known_profiles(
-            self.database, self.profiles, project=self.project_name(project)
+            self.database, self.profiles, project=meant if is_known else None
         )
 
     def adopt_profile(self, name: str, *, project: str | None = None) -> Profile:

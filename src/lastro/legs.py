@@ -15,10 +15,12 @@ from lastro.lexical import (
     ParsedForm,
     QueryWord,
     Term,
+    mass,
     query_terms,
     query_words,
     storable,
     unreached,
+    unseen,
 )
 from lastro.lexical_sql import (
     LexicalScore,
@@ -56,13 +58,16 @@ class LexicalLeg:
     """Rows that hold the query's rarest words, best first.
 
     ``scoring`` judges any other row alike; None when the query has no word to look up. ``marks``
-    are the spellings to highlight; ``unreached`` is, by language, the share of the query that its
-    rows cannot hold.
+    are the spellings to highlight; ``unreached`` and ``unseen`` are, by language, the share of the
+    query that its rows cannot hold, and of which they know nothing; ``mass`` is how much the words
+    can testify.
     """
 
     rows: Sequence[LegRow] = ()
     marks: Sequence[str] = ()
     unreached: Mapping[str, float] = field(default_factory=dict[str, float])
+    unseen: Mapping[str, float] = field(default_factory=dict[str, float])
+    mass: float = 1.0
     scoring: LexicalScore | None = None
     degraded: Sequence[Degraded] = ()
     explain: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -137,11 +142,15 @@ def run_lexical_leg(
         depth=profile.lexical_depth,
     )
     beyond = {language: unreached(terms, language) for language in present}
+    unknown = {language: unseen(terms, language) for language in present}
+    testimony = mass(terms, row_count=sum(row.chunk_count for row in statistics))
     shown = [{"text": t.text, "df": t.df, "idf": t.idf} for t in terms]
     return LexicalLeg(
         rows=rows,
         marks=_marks(words, terms),
         unreached=beyond,
+        unseen=unknown,
+        mass=testimony,
         scoring=scoring,
         degraded=degraded,
         explain={
@@ -149,6 +158,8 @@ def run_lexical_leg(
             "candidates": gate,
             "found": len(rows),
             "unreached": beyond,
+            "unseen": unknown,
+            "mass": testimony,
         },
     )
 
@@ -330,6 +341,8 @@ def join_legs(vector: VectorLeg, lexical: LexicalLeg, completed: Scores) -> list
                 vector_rank=vector_ranks.get(row.id),
                 lexical_rank=lexical_ranks.get(row.id),
                 unreached=lexical.unreached.get(row.language, 0.0),
+                unseen=lexical.unseen.get(row.language, 0.0),
+                mass=lexical.mass,
                 rule=row.rule_weight,
                 age_days=row.age_days,
             )

@@ -72,6 +72,12 @@ _PORTUGUESE_PLURALS = (
 Kind = Literal["word", "joined", "cjk"]
 
 
+# Unique words whose weight is half a testimony. Flat optimum from 1 to 2. Source: docs/adr/0019
+HALF_TESTIMONY = 1.5
+# In a project of one document a word that it lacks would weigh five times one that it holds.
+LEAST_ROWS = 100
+
+
 @dataclass(frozen=True, slots=True)
 class QueryWord:
     """A word of a query with every spelling to look up; the first is the word as written.
@@ -191,13 +197,41 @@ def unreached(terms: Iterable[Term], language: str) -> float:
     return sum(weight * (1 - reach) for weight, reach in weights) / total if total else 0.0
 
 
+def unseen(terms: Iterable[Term], language: str) -> float:
+    """Return the share of a query's weight, in [0, 1], of which rows of a language know nothing.
+
+    That is the share which they cannot hold, and that of the words which no row holds.
+    """
+    weights = [(term.idf, term.reach.get(language, 1.0) if term.df else 0.0) for term in terms]
+    total = sum(weight for weight, _ in weights)
+    return sum(weight * (1 - reach) for weight, reach in weights) / total if total else 1.0
+
+
+def mass(terms: Sequence[Term], *, row_count: int) -> float:
+    """Return how much a query's words can testify of a row that holds them all, in [0, 1].
+
+    ``T / (T + 1.5·I)`` for a weight of ``T``, ``I`` being that of a word which one row holds: any
+    text has one or two common words. A word so rare that it names the row testifies alone:
+    ``(idf / I)²`` of the rarest that is known; and so does a query's only word, which is all that
+    was asked for. Source: docs/adr/0019.
+    """
+    if len(terms) < 2:
+        return float(len(terms))
+    total = sum(term.idf for term in terms)
+    unique = idf(1, row_count=row_count)
+    rarest = max((term.idf for term in terms if term.df), default=0.0)
+    return max(total / (total + HALF_TESTIMONY * unique), min(rarest / unique, 1.0) ** 2)
+
+
 def idf(df: int, *, row_count: int) -> float:
     """Return the weight of a term found in `df` of `row_count` rows; positive.
 
+    Fewer rows than `LEAST_ROWS` count as that many: they cannot tell how rare a word is.
     Source: BM25 as in Lucene, `ln(1 + (N − df + 0.5)/(df + 0.5))`.
     """
-    seen = min(df, row_count)
-    return math.log(1 + (row_count - seen + 0.5) / (seen + 0.5))
+    rows = max(row_count, LEAST_ROWS)
+    seen = min(df, rows)
+    return math.log(1 + (rows - seen + 0.5) / (seen + 0.5))
 
 
 def tsquery(lexemes: Iterable[str]) -> str:

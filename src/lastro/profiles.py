@@ -14,10 +14,10 @@ Cosine = Literal["raw", "scaled"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """Least evidence of a hit, by what speaks for it.
+    """Least evidence of a hit, by what speaks for it; see ``ranking.evidence``.
 
-    ``both`` is on the fused score of a row that both signals score, ``vector_only`` on the
-    cosine as the profile fuses it, ``lexical_only`` on the lexical score.
+    ``both`` is on what meaning and words say together, ``vector_only`` on the cosine as the profile
+    fuses it where no word of the query is known, ``lexical_only`` on what the words say alone.
     """
 
     both: float
@@ -74,7 +74,7 @@ DEFAULT = Profile(
     "docs/explanation/how-ranking-is-measured.md; thresholds: uncalibrated",
     vector_weight=0.3,
     lexical_weight=0.7,
-    threshold=Thresholds(both=0.2, vector_only=0.25, lexical_only=0.3),
+    threshold=Thresholds(both=0.29, vector_only=0.38, lexical_only=0.3),
 )
 ADR_0080 = Profile(
     name="adr-0080",

@@ -29,8 +29,9 @@ class Candidate:
     """A row that a leg found, with both signals; a signal that gave no score is None.
 
     Ranks count from 1 within a leg's list; None where that leg did not find the row. ``unreached``
-    is the share of the query, in [0, 1], that rows of its language cannot hold at all. ``rule`` is
-    the row's own rule weight; ``age_days`` is None for a row without a date.
+    is the share of the query, in [0, 1], that rows of its language cannot hold at all, ``unseen``
+    that share and the one which no row holds; ``mass``, in [0, 1], is how much the query's words can
+    testify. ``rule`` is the row's own rule weight; ``age_days`` is None for a row without a date.
     """
 
     id: UUID
@@ -44,6 +45,8 @@ class Candidate:
     vector_rank: int | None = None
     lexical_rank: int | None = None
     unreached: float = 0.0
+    unseen: float = 0.0
+    mass: float = 1.0
     rule: float = 0.0
     age_days: float | None = None
 
@@ -147,6 +150,55 @@ def _order(ranked: Ranked) -> tuple[float, str, int, str]:
     return (-ranked.score, c.place, c.ordinal, str(c.id))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What speaks for a hit, against what it must reach; None where a signal is missing.
+
+    ``joint`` is what meaning and words say together and ``bar`` its least value, between the
+    profile's numbers for both legs and for the vector alone; ``words`` is what the words say alone.
+    """
+
+    joint: float | None
+    bar: float | None
+    words: float | None
+    words_bar: float | None
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether one rule is met: more evidence never takes a hit away."""
+        return (self.joint is not None and self.bar is not None and self.joint >= self.bar) or (
+            self.words is not None and self.words_bar is not None and self.words >= self.words_bar
+        )
+
+
+def evidence(
+    candidate: Candidate,
+    thresholds: Thresholds,
+    profile: Profile,
+    *,
+    legs: Sequence[str],
+    scale: VectorScale | None = None,
+) -> Evidence:
+    """What speaks for a candidate, in its own right and not beside the others of its query.
+
+    The words say ``lexical score · mass``. Together, half each: ``0.5·vector + 0.5·words``; the
+    share of the query of which the row's language knows nothing (``unseen``) gives its half to the
+    vector, and moves the bar from ``both`` to ``vector_only``. Source: docs/adr/0019.
+    """
+    vector = vector_part(candidate.vector_score, profile, scale=scale)
+    words = None if candidate.lexical_score is None else candidate.lexical_score * candidate.mass
+    unseen = candidate.unseen if "lexical" in legs else 1.0
+    half = 0.5 + 0.5 * unseen
+    return Evidence(
+        joint=None if vector is None else half * vector + 0.5 * (words or 0.0),
+        bar=None
+        if vector is None
+        else thresholds.both + unseen * (thresholds.vector_only - thresholds.both),
+        words=words,
+        words_bar=None if words is None else thresholds.lexical_only,
+    )
+
+
 def has_evidence(
     ranked: Ranked,
     profile: Profile,
@@ -156,20 +208,15 @@ def has_evidence(
 ) -> bool:
     """Whether a hit may be shown.
 
-    Any rule that applies is enough, so more evidence never takes a hit away. A profile's one
-    number means nothing when a leg is absent, and does not apply then.
+    A profile's one number is on the fused score, means nothing when a leg is absent, and does not
+    apply then.
     """
-    threshold, c = profile.threshold, ranked.candidate
+    threshold = profile.threshold
     if threshold is None:
         return True
-    if not isinstance(threshold, Thresholds):
-        return len(legs) < 2 or ranked.score >= threshold
-    vector, lexical = vector_part(c.vector_score, profile, scale=scale), c.lexical_score
-    return (
-        (vector is not None and lexical is not None and ranked.score >= threshold.both)
-        or (vector is not None and vector >= threshold.vector_only)
-        or (lexical is not None and lexical >= threshold.lexical_only)
-    )
+    if isinstance(threshold, Thresholds):
+        return evidence(ranked.candidate, threshold, profile, legs=legs, scale=scale).is_enough
+    return len(legs) < 2 or ranked.score >= threshold
 
 
 def one_per_place(ranked: Iterable[Ranked], *, max_per_document: int) -> list[Ranked]:

@@ -28,11 +28,13 @@ from lastro.legs import (
     run_vector_leg,
 )
 from lastro.lexical import storable
-from lastro.profiles import Profile
+from lastro.profiles import Profile, Thresholds
 from lastro.ranking import (
     MAX_K,
+    Candidate,
     Ranked,
     VectorScale,
+    evidence,
     fuse,
     fusion_parts,
     has_evidence,
@@ -275,6 +277,20 @@ def _explain(item: Ranked, found: Found) -> dict[str, Any]:
         "lexicalRank": candidate.lexical_rank,
         "unreached": candidate.unreached,
         "parts": fusion_parts(candidate, found.profile, scale=found.scale),
+        "evidence": _explain_evidence(candidate, found),
+    }
+
+
+def _explain_evidence(candidate: Candidate, found: Found) -> dict[str, float | None] | None:
+    threshold = found.profile.threshold
+    if not isinstance(threshold, Thresholds):
+        return None
+    said = evidence(candidate, threshold, found.profile, legs=found.legs, scale=found.scale)
+    return {
+        "joint": said.joint,
+        "bar": said.bar,
+        "words": said.words,
+        "wordsBar": said.words_bar,
     }
 
 

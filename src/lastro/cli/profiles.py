@@ -82,8 +82,15 @@ def _lines(found: Sequence[KnownProfile]) -> Iterator[Text]:
 
 
 def _shown(known: KnownProfile) -> dict[str, Any]:
-    values: dict[str, Any] = to_json(known.profile)
-    shown = {key: entry for key, entry in values.items() if key not in {"name", "version"}}
+    """The numbers that play a part: of ranks or of scores, and of weights above 0."""
+    profile = known.profile
+    idle = {"name", "version", "rrfK" if profile.fusion == "weighted" else "cosine"}
+    if not profile.rule_weight:
+        idle.add("ruleWeight")
+    if not profile.freshness_weight:
+        idle |= {"freshnessWeight", "halfLifeDays"}
+    values: dict[str, Any] = to_json(profile)
+    shown = {key: entry for key, entry in values.items() if key not in idle}
     if isinstance(known.profile.threshold, Thresholds):
         shown["threshold"] = ", ".join(
             f"{key} {entry}" for key, entry in values["threshold"].items()
