@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lastro.errors import InvalidInput
@@ -67,24 +67,25 @@ COMPLEMENTS: Mapping[str, str] = {"falseAnswers": "refused", "falseRefusals": "a
 class Figure:
     """A measure with its 95% interval; None where nothing was counted.
 
-    ``n`` are the questions that count, hits for ``citationPrecision``.
+    ``n`` are the questions that count; ``few`` says that the interval is not to be trusted.
     """
 
     value: float | None
     low: float | None
     high: float | None
     n: int
+    few: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Questions that share something; ``few`` says that the intervals are not to be trusted."""
+    """Questions that share something, and the hits that they were shown."""
 
     by: str
     name: str
     questions: int
     unanswerable: int
-    few: bool
+    hits: int
     figures: Mapping[str, Figure]
 
 
@@ -227,7 +228,7 @@ def _groups(
 
 def _group(by: str, name: str, results: Sequence[QuestionResult], run: Run) -> Group:
     figures = {
-        measure: _figure(measure, _sums(measure, results, k=run.k), seed=run.seed)
+        measure: _figure(_sums(measure, results, k=run.k), seed=run.seed)
         for measure in measures(run.k)
     }
     complements = {name: _complement(figures[of]) for name, of in COMPLEMENTS.items()}
@@ -236,19 +237,20 @@ def _group(by: str, name: str, results: Sequence[QuestionResult], run: Run) -> G
         name=name,
         questions=len(results),
         unanswerable=sum(result.unanswerable for result in results),
-        few=len(results) < FEW_QUESTIONS,
+        hits=sum(len(result.hits) for result in results),
         figures={**figures, **complements},
     )
 
 
-def _figure(measure: str, sums: Sums, *, seed: int) -> Figure:
+def _figure(sums: Sums, *, seed: int) -> Figure:
     bounds = unit_interval(sums, seed=seed)
-    n = sums.denominators.sum() if measure == CITATIONS else sums.numerators.size
+    n = sums.numerators.size
     return Figure(
         value=sums.ratio,
         low=None if bounds is None else bounds.low,
         high=None if bounds is None else bounds.high,
-        n=int(n),
+        n=n,
+        few=n < FEW_QUESTIONS,
     )
 
 
@@ -256,6 +258,4 @@ def _complement(figure: Figure) -> Figure:
     def rest(share: float | None) -> float | None:
         return None if share is None else 1 - share
 
-    return Figure(
-        value=rest(figure.value), low=rest(figure.high), high=rest(figure.low), n=figure.n
-    )
+    return replace(figure, value=rest(figure.value), low=rest(figure.high), high=rest(figure.low))

@@ -69,7 +69,7 @@ class GoldenRuns:
 
     def find(self, reference: str) -> Run:
         """The run of a number, or the one that a JSON file holds."""
-        if not reference.isdecimal():
+        if not is_number(reference):
             return read_run(Path(reference))
         project_id = self._project_id()
         number = int(reference)
@@ -86,7 +86,8 @@ class GoldenRuns:
 
     def compare(self, before: str, after: str, *, seed: int) -> Comparison:
         """Two runs, each a number or a JSON file."""
-        return compare(self.find(before), self.find(after), names=(before, after), seed=seed)
+        names = (run_name(before), run_name(after))
+        return compare(self.find(before), self.find(after), names=names, seed=seed)
 
     def watch(self, request: GoldenRequest, *, force: bool, progress: Progress) -> Watched:
         """Repeat a golden set if anything changed since its last run under the profile's name."""
@@ -124,6 +125,22 @@ class GoldenRuns:
     def _project_id(self) -> int:
         with self.engine.database.transaction() as connection:
             return store.find_project(connection, self.project).id
+
+
+def is_number(reference: str) -> bool:
+    """Whether a run is named by its number, and not by a file."""
+    return reference.isascii() and reference.isdecimal()
+
+
+def run_name(reference: str) -> str:
+    """What a comparison calls a run."""
+    return f"run {reference}" if is_number(reference) else reference
+
+
+def compare_files(before: Path, after: Path, *, seed: int) -> Comparison:
+    """Two runs in JSON files, without a database. Errors: NotFound, InvalidInput."""
+    names = (str(before), str(after))
+    return compare(read_run(before), read_run(after), names=names, seed=seed)
 
 
 def read_run(file: Path) -> Run:

@@ -17,6 +17,7 @@ from lastro.cli.output import (
     emit_json,
     emit_text,
     print_data,
+    print_failure,
     print_json,
     print_warning,
     progress_bar,
@@ -116,7 +117,7 @@ def run(
     _report(made, summary, format_=format_, out=out)
     failures = unmet(summary, floors)
     for failure in failures:
-        print_warning(failure)
+        print_failure(failure)
     return EXIT_FAILED if failures else EXIT_DONE
 
 
@@ -129,8 +130,13 @@ def show(
     out: OutOption = None,
 ) -> None:
     """Report a stored run again."""
-    with build(load_settings()) as lastro:
-        found = lastro.golden_runs(project).find(run_)
+    from lastro.golden_runs import is_number, read_run
+
+    if is_number(run_):
+        with build(load_settings()) as lastro:
+            found = lastro.golden_runs(project).find(run_)
+    else:
+        found = read_run(Path(run_))
     _report(found, summarise(found), format_=format_, out=out)
 
 
@@ -161,8 +167,13 @@ def compare(
     seed: SeedOption = 0,
 ) -> None:
     """Compare two runs question by question: from A to B, with intervals and p."""
-    with build(load_settings()) as lastro:
-        found = lastro.golden_runs(project).compare(before, after, seed=seed)
+    from lastro.golden_runs import compare_files, is_number
+
+    if is_number(before) or is_number(after):
+        with build(load_settings()) as lastro:
+            found = lastro.golden_runs(project).compare(before, after, seed=seed)
+    else:
+        found = compare_files(Path(before), Path(after), seed=seed)
     _compared(found, format_=format_, out=out)
 
 

@@ -15,7 +15,6 @@ from lastro.reports.wording import (
     conditions,
     few_note,
     figure_text,
-    group_name,
     moved_text,
     number,
     ranking_measures,
@@ -51,7 +50,7 @@ def _groups(title: str, groups: Sequence[Group], measures: Sequence[str]) -> Ite
         [
             (
                 "" if group.by == "all" else group.by,
-                group_name(group),
+                escaped(group.name),
                 group.questions,
                 *(figure_text(group.figures[measure]) for measure in measures),
             )

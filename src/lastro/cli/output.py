@@ -157,6 +157,11 @@ def print_warning(text: str) -> None:
     _say(Text.assemble(("warning: ", "yellow"), escaped(text)))
 
 
+def print_failure(text: str) -> None:
+    """Print on stderr one demand that was not met."""
+    _say(Text.assemble(("failed: ", "bold red"), escaped(text)))
+
+
 def print_error(error: LastroError, format_: Format) -> None:
     """Print an error on stderr: what happened and what to do, or the contract's JSON."""
     if format_ is Format.JSON:

@@ -12,7 +12,6 @@ from lastro.reports.wording import (
     conditions,
     few_note,
     figure_text,
-    group_name,
     moved_text,
     number,
     p_text,
@@ -25,7 +24,8 @@ from lastro.reports.wording import (
 )
 from lastro.runs import Run
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#])")
+# A bracket matters only as the beginning of a link.
+_SPECIAL = re.compile(r"([\\`*_{}<>|#]|\[(?=[^\]]*\][(\[:]))")
 
 
 def run_markdown(run: Run, summary: Summary) -> str:
@@ -54,7 +54,7 @@ def _groups(groups: Sequence[Group], measures: Sequence[str]) -> Iterator[str]:
         header,
         [
             (
-                "all" if group.by == "all" else f"{GROUPS[group.by]}: {group_name(group)}",
+                "all" if group.by == "all" else f"{GROUPS[group.by]}: {group.name}",
                 group.questions,
                 *(figure_text(group.figures[measure]) for measure in measures),
             )

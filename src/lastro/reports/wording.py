@@ -38,11 +38,11 @@ def title_of(measure: str) -> str:
 
 
 def figure_text(figure: Figure) -> str:
-    """A value with its interval: ``0.712 [0.640, 0.781]``."""
+    """A value with its interval, and of how few questions: ``0.712 [0.640, 0.781] n=9``."""
     if figure.value is None:
         return NONE
     bounds = "" if figure.low is None else f" [{figure.low:.3f}, {figure.high:.3f}]"
-    return f"{figure.value:.3f}{bounds}"
+    return f"{figure.value:.3f}{bounds}{f' n={figure.n}' if figure.few else ''}"
 
 
 def shown_groups(summary: Summary) -> list[Group]:
@@ -51,16 +51,11 @@ def shown_groups(summary: Summary) -> list[Group]:
     return [whole, *(g for g in summary.groups if g.questions < whole.questions)]
 
 
-def group_name(group: Group) -> str:
-    """A group's name, with a mark where its questions are few."""
-    return f"{group.name}{' *' if group.few else ''}"
-
-
 def few_note(groups: Sequence[Group]) -> str | None:
-    """What the mark of a small group means; None where there is none."""
-    if not any(group.few for group in groups):
+    """What it means that ``n`` is shown; None where it never is."""
+    if not any(f.few and f.value is not None for g in groups for f in g.figures.values()):
         return None
-    return f"* fewer than {FEW_QUESTIONS} questions: the interval is too narrow to be trusted"
+    return f"n: fewer than {FEW_QUESTIONS} questions, whose interval is too narrow to be trusted"
 
 
 def signed(value: float | None) -> str:
@@ -82,6 +77,8 @@ def p_text(p: float) -> str:
 
 def verdict(difference: Difference) -> str:
     """Whether a difference is more than chance would explain."""
+    if not difference.difference:
+        return "the same"
     if difference.is_worse:
         return "worse"
     return "better" if difference.is_better else "could be chance"
