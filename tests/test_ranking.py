@@ -338,3 +338,16 @@ def test_in_kb_rrf_an_absent_leg_leaves_its_weight_to_the_other() -> None:
 @pytest.mark.parametrize("profile", [DEFAULT, ADR_0080, KB_RRF])
 def test_a_profile_survives_being_stored(profile: Profile) -> None:
     assert profile_from_json(profile_json(profile)) == profile
+
+
+def test_a_vector_without_weight_gets_none_from_words_beyond_a_language() -> None:
+    words = replace(PROFILE, vector_weight=0.0, lexical_weight=1.0)
+    ranked = fuse([row(1, vector=0.9, lexical=0.2, unreached=1.0)], words, legs=BOTH)
+    assert scores(ranked) == {1: pytest.approx(0.2)}
+
+
+def test_a_vector_without_weight_is_no_evidence() -> None:
+    words = replace(PROFILE, vector_weight=0.0, lexical_weight=1.0)
+    for lexical, passes in [(0.1, False), (0.3, True)]:
+        [item] = fuse([row(1, vector=0.9, lexical=lexical)], words, legs=BOTH)
+        assert has_evidence(item, words, legs=BOTH) is passes

@@ -71,7 +71,8 @@ def fuse(
     ``legs`` names those that ran: with one absent, the other carries both weights. Likewise, on
     absolute scales, the words that a row's language cannot hold say nothing there, and their
     weight falls on its vector: else every row of the question's own language would stand above a
-    better answer in another. ``scale`` is the corpus's, where one was measured.
+    better answer in another. A leg that a profile gives no weight to gets none this way either.
+    ``scale`` is the corpus's, where one was measured.
     """
     ranked = [Ranked(c, _score(c, profile, legs=legs, scale=scale)) for c in candidates]
     return sorted(ranked, key=_order)
@@ -81,7 +82,7 @@ def _score(
     candidate: Candidate, profile: Profile, *, legs: Sequence[str], scale: VectorScale | None
 ) -> float:
     vector, lexical = weights(profile, legs=legs)
-    if profile.fusion == "weighted" and "vector" in legs:
+    if profile.fusion == "weighted" and vector:
         vector += lexical * candidate.unreached
     parts = fusion_parts(candidate, profile, scale=scale)
     return (
@@ -183,9 +184,12 @@ def evidence(
 
     The words say ``lexical score · mass``. Together, half each: ``0.5·vector + 0.5·words``; the
     share of the query of which the row's language knows nothing (``unseen``) gives its half to the
-    vector, and moves the bar from ``both`` to ``vector_only``. Source: docs/adr/0019.
+    vector, and moves the bar from ``both`` to ``vector_only``. Where the profile gives the vector no
+    weight it is no evidence either. Source: docs/adr/0019.
     """
-    vector = vector_part(candidate.vector_score, profile, scale=scale)
+    vector = None
+    if profile.vector_weight:
+        vector = vector_part(candidate.vector_score, profile, scale=scale)
     words = None if candidate.lexical_score is None else candidate.lexical_score * candidate.mass
     unseen = candidate.unseen if "lexical" in legs else 1.0
     half = 0.5 + 0.5 * unseen

@@ -183,10 +183,14 @@ def fused(question: CachedQuestion, profile: Profile) -> tuple[Ints, Floats]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Weights:
-    """Weights of settings that share everything else; each has the shape (settings,)."""
+    """Weights of settings that share everything else; each has the shape (settings,).
+
+    ``given`` is what the lexical weight gives to the vector for words beyond a row's language.
+    """
 
     vector: Floats
     lexical: Floats
+    given: Floats
     rule: Floats
     freshness: Floats
 
@@ -194,6 +198,7 @@ class _Weights:
         return _Weights(
             vector=self.vector[which],
             lexical=self.lexical[which],
+            given=self.given[which],
             rule=self.rule[which],
             freshness=self.freshness[which],
         )
@@ -204,6 +209,7 @@ def _weights(settings: Sequence[Profile], legs: Sequence[str]) -> _Weights:
     return _Weights(
         vector=pairs[:, 0],
         lexical=pairs[:, 1],
+        given=np.where(pairs[:, 0] > 0, pairs[:, 1], 0.0),
         rule=np.array([setting.rule_weight for setting in settings]),
         freshness=np.array([setting.freshness_weight for setting in settings]),
     )
@@ -212,7 +218,7 @@ def _weights(settings: Sequence[Profile], legs: Sequence[str]) -> _Weights:
 def _scores(found: Parts, by: _Weights) -> Floats:
     """Fused scores, (rows, settings), in the order of operations of ``ranking.fuse``."""
     if found.unreached.any():
-        scores = found.unreached[:, None] * by.lexical
+        scores = found.unreached[:, None] * by.given
         scores += by.vector
         scores *= found.vector[:, None]
     else:
