@@ -1,4 +1,4 @@
-"""Two runs compared: pairs by question, differences that a reader can check, and the worst first."""
+"""Two runs compared: paired by question, with differences to check, and the worst first."""
 
 import json
 
