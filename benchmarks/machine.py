@@ -27,7 +27,7 @@ def conditions(app: App) -> dict[str, str]:
         f"{platform.system()}; load {os.getloadavg()[0]:.1f}",
         "versions": f"lastro {version('lastro')} at {_commit()}, "
         f"Python {platform.python_version()}, PostgreSQL {server.version.split()[0]}, "
-        f"pgvector {server.vector_version}, ir-measures {version('ir-measures')}",
+        f"pgvector {server.vector_version}",
         "profile": f"{profile.name} v{profile.version}: vector {profile.vector_weight:g}, "
         f"lexical {profile.lexical_weight:g}",
         "embedder": f"{app.embedder.id} {app.embedder.version}, {app.embedder.dimension} "
