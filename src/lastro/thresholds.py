@@ -134,6 +134,8 @@ def _evidence(
     words = scores * question.mass
     unseen = question.unseen[rows] if "lexical" in question.legs else np.ones(len(rows))
     joint = (0.5 + 0.5 * unseen) * vector + 0.5 * np.nan_to_num(words)
+    if not profile.vector_weight:
+        joint = np.full(len(rows), np.nan)
     return _or_nothing(joint), unseen, _or_nothing(words)
 
 
@@ -386,14 +388,14 @@ class _Search:
         """The lowest bars with the precision, one number after the other: words, then both."""
         words_at = _lowest(_precision(self._outage_shown, questions), target)
         words = WORD_BARS[-1] if words_at is None else WORD_BARS[words_at]
-        numbers = np.flatnonzero([tried.lexical_only == words for tried in self._tried])
+        numbers: Ints = np.flatnonzero([tried.lexical_only == words for tried in self._tried])
         own = questions[self._answerable[questions]]
         refused = (self._shown.hits[numbers][:, own] == 0).mean(axis=1)
         precision = _precision(self._shown, questions)[numbers]
         precision[refused > MOST_REFUSED] = -1.0
         at = _lowest(precision, target)
         best = int(precision.argmax()) if at is None else at
-        return self._tried[numbers[best]], at is not None
+        return self._tried[int(numbers[best])], at is not None
 
 
 def _answered(hits: Hits, gap: float, bars: Sequence[float]) -> Flags:

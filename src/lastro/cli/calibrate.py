@@ -1,0 +1,294 @@
+"""``lastro calibrate``: ranking numbers chosen on judged questions."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from lastro.app import build
+from lastro.calibrating import Calibrated, CalibrationRequest
+from lastro.calibration import DEFAULT_SETTINGS, Choice
+from lastro.chunk_sweep import DEFAULT_OVERLAPS, DEFAULT_TARGETS, Sweep, SweepRequest
+from lastro.cli.options import Format, FormatOption, ProjectOption
+from lastro.cli.output import print_data, print_json, progress_bar
+from lastro.cli.tables import pairs, table
+from lastro.config import load_settings
+from lastro.errors import InvalidInput
+from lastro.profiles import Profile, Thresholds
+from lastro.thresholds import Point, ThresholdChoice
+from lastro.wire import to_json
+
+# Rows of the curve that a table shows.
+CURVE_ROWS = 12
+
+
+def calibrate(
+    golden: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="GOLDEN...", help="A golden set's file or name, or a folder in the BEIR layout."
+        ),
+    ],
+    *,
+    project: ProjectOption = None,
+    profile: Annotated[
+        str, typer.Option("--profile", metavar="NAME", help="The profile to start from.")
+    ] = "default",
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Name of the new version.", show_default=False),
+    ] = None,
+    precision: Annotated[
+        float | None,
+        typer.Option(
+            "--precision",
+            metavar="P",
+            help="Share of right hits that the threshold shall give; by default it balances "
+            "false answers and false refusals.",
+            show_default=False,
+        ),
+    ] = None,
+    settings: Annotated[
+        int, typer.Option("--settings", metavar="N", help="How many settings are tried.")
+    ] = DEFAULT_SETTINGS,
+    seed: Annotated[int, typer.Option("--seed", metavar="S", help="Seed of all chance.")] = 0,
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Answer with the new version at once.")
+    ] = False,
+    chunking: Annotated[
+        bool, typer.Option("--chunking", help="Try chunk sizes instead of ranking numbers.")
+    ] = False,
+    target: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--target", metavar="CHARS", help="A chunk size to try; repeat it.", show_default=False
+        ),
+    ] = None,
+    overlap: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--overlap", metavar="CHARS", help="An overlap to try; repeat it.", show_default=False
+        ),
+    ] = None,
+    format_: FormatOption = Format.TABLE,
+) -> None:
+    """Choose ranking numbers on judged questions, or say that none is certainly better."""
+    if chunking:
+        _sweep(
+            golden,
+            project=project,
+            profile=profile,
+            target=target,
+            overlap=overlap,
+            seed=seed,
+            format_=format_,
+        )
+        return
+    if target or overlap:
+        raise InvalidInput("--target and --overlap are of --chunking", remedy="add --chunking")
+    request = CalibrationRequest(
+        golden=tuple(golden),
+        profile=profile,
+        name=name,
+        precision=precision,
+        settings=settings,
+        seed=seed,
+        adopt=adopt,
+    )
+    with build(load_settings()) as lastro, progress_bar("calibrating") as progress:
+        made = lastro.calibrate(request, project=project, progress=progress)
+    if format_ is Format.JSON:
+        print_json(calibrated_json(made))
+    else:
+        print_data(_lines(made))
+
+
+def _sweep(
+    golden: list[str],
+    *,
+    project: str | None,
+    profile: str,
+    target: list[int] | None,
+    overlap: list[int] | None,
+    seed: int,
+    format_: Format,
+) -> None:
+    if len(golden) != 1:
+        raise InvalidInput("chunk sizes are tried on one set at a time")
+    request = SweepRequest(
+        golden=golden[0],
+        profile=profile,
+        target_chars=tuple(target or DEFAULT_TARGETS),
+        overlap_chars=tuple(DEFAULT_OVERLAPS if overlap is None else overlap),
+        seed=seed,
+    )
+    with build(load_settings()) as lastro, progress_bar("indexing anew") as progress:
+        swept = lastro.sweep_chunking(request, project=project, progress=progress)
+    if format_ is Format.JSON:
+        print_json(to_json(swept))
+    else:
+        print_data(_sweep_lines(swept))
+
+
+# --- JSON
+
+
+def calibrated_json(made: Calibrated) -> dict[str, Any]:
+    """What was found and made, in camelCase."""
+    choice, thresholds = made.choice, made.thresholds
+    return {
+        "golden": to_json(made.golden),
+        "base": to_json(made.base.ref),
+        "ranking": _choice_json(choice),
+        "thresholds": None if thresholds is None else _thresholds_json(thresholds),
+        "thresholdsKept": made.thresholds_kept,
+        "profile": None if made.profile is None else to_json(made.profile),
+        "stored": made.stored,
+        "adopted": made.adopted,
+        "embedder": made.embedder,
+        "seed": made.seed,
+        "tookMs": made.took_ms,
+    }
+
+
+def _choice_json(choice: Choice) -> dict[str, Any]:
+    written: dict[str, Any] = to_json(choice)
+    # By question and fold they are for programs that call the library.
+    return {key: value for key, value in written.items() if key not in {"gains", "folds"}} | {
+        "recommended": choice.recommended
+    }
+
+
+def _thresholds_json(choice: ThresholdChoice) -> dict[str, Any]:
+    return to_json(choice) | {
+        "recommended": choice.recommended,
+        "abstentionMeasured": choice.abstention_measured,
+    }
+
+
+# --- tables
+
+
+def _lines(made: Calibrated) -> Iterator[Text]:
+    choice = made.choice
+    around = choice.interval
+    yield pairs(
+        {
+            "questions": f"{choice.questions} with an answer, "
+            f"{sum(one.unanswerable for one in made.golden)} without",
+            "settings": choice.settings,
+            "base": f"{made.base.name} v{made.base.version}, nDCG@10 {choice.base:.4f}",
+            "held out": f"nDCG@10 {choice.held_out:.4f}, gain {choice.gain:+.4f} "
+            f"({around.low:+.4f} to {around.high:+.4f})",
+            "ranking": choice.refusal or _changes(made.base, choice.setting),
+        }
+    )
+    left_out = sum(one.left_out for one in made.golden)
+    if left_out:
+        yield Text(f"{left_out} derived questions were left out")
+    yield Text()
+    if made.thresholds is None:
+        yield Text(f"thresholds kept: {made.thresholds_kept}")
+    else:
+        yield from _threshold_lines(made.thresholds)
+    yield Text()
+    yield Text(_result(made))
+
+
+def _changes(base: Profile, made: Profile) -> str:
+    before, after = to_json(base), to_json(made)
+    changed = (
+        f"{key} {_number(before[key])} -> {_number(after[key])}"
+        for key in after
+        if before[key] != after[key]
+    )
+    return ", ".join(changed)
+
+
+def _number(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _threshold_lines(choice: ThresholdChoice) -> Iterator[Text]:
+    yield pairs(
+        {
+            "thresholds": _three(choice.thresholds),
+            "held out": _said(choice.held_out),
+            "base": f"{_three(choice.base.thresholds)}: {_said(choice.base)}",
+            "verdict": choice.refusal or "recommended",
+        }
+    )
+    if not choice.abstention_measured:
+        yield Text("abstention was not measured: no question is unanswerable")
+    yield Text()
+    step = max(1, len(choice.curve) // CURVE_ROWS)
+    yield from table(
+        ("both", "precision", "first right", "false answers", "false refusals", "answered"),
+        [
+            (
+                f"{point.thresholds.both:.2f}",
+                _share(point.precision),
+                _share(point.first_precision),
+                _share(point.false_answers),
+                _share(point.false_refusals),
+                _share(point.answered),
+            )
+            for point in choice.curve[::step]
+        ],
+    )
+
+
+def _three(thresholds: Thresholds) -> str:
+    return (
+        f"both {thresholds.both:g}, vector only {thresholds.vector_only:g}, "
+        f"lexical only {thresholds.lexical_only:g}"
+    )
+
+
+def _said(point: Point) -> str:
+    return (
+        f"precision {_share(point.precision)}, first hit right {_share(point.first_precision)}, "
+        f"false answers {_share(point.false_answers)}, "
+        f"false refusals {_share(point.false_refusals)}"
+    )
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _result(made: Calibrated) -> str:
+    if made.profile is None:
+        return f"nothing is recommended: {made.base.name} v{made.base.version} stays"
+    if not made.stored:
+        return "not stored: there is no such project; name one with --project"
+    version = f"{made.profile.name}@{made.profile.version}"
+    if made.adopted:
+        return f"{version} is stored and answers now"
+    return f"{version} is stored; adopt it with `lastro profiles adopt {version}`"
+
+
+def _sweep_lines(swept: Sweep) -> Iterator[Text]:
+    yield from table(
+        ("chunks of", "overlap", "nDCG@10", "gain", "from", "to"),
+        [
+            (
+                size.target_chars,
+                size.overlap_chars,
+                f"{size.ndcg:.4f}",
+                f"{size.gain:+.4f}",
+                f"{size.interval.low:+.4f}",
+                f"{size.interval.high:+.4f}",
+            )
+            for size in swept.sizes
+        ],
+    )
+    yield Text()
+    best = swept.recommended
+    yield Text(
+        f"{swept.questions} questions; no size is certainly better than the current one"
+        if best is None
+        else f"{swept.questions} questions; recommended: chunks of {best.target_chars} characters "
+        f"with an overlap of {best.overlap_chars}"
+    )
