@@ -428,6 +428,7 @@ SLOTS: dict[str, Composable] = {
     "score": SQL("ts_rank(search_vector, 'ballast'::tsquery)"),
     "statement": Literal("SELECT search_vector FROM lastro.chunks"),
     "name": Identifier("scratch"),
+    "held": SQL("search_vector @@ 'ballast'::tsquery"),
 }
 
 
@@ -494,6 +495,7 @@ def test_each_file_of_queries_is_called_by_one_module_alone() -> None:
         ("runs", "store/runs.py"),
         ("search", "store/search.py"),
         ("vectors", "store/vectors.py"),
+        ("why", "store/why.py"),
     }
 
 

@@ -38,6 +38,7 @@ from lastro.types import (
 
 if TYPE_CHECKING:
     from lastro.golden_runs import GoldenRuns
+    from lastro.why import Why
     from lastro.writing import Writer
 
 
@@ -144,6 +145,12 @@ class App:
     def search(self, request: SearchRequest, *, project: str | None = None) -> Outcome:
         """Answer a question; see ``lastro.search.search`` for errors."""
         return searching.search(self.engine, request, project=self.project_name(project))
+
+    def why(self, request: SearchRequest, *, expect: str, project: str | None = None) -> "Why":
+        """Where a passage fell out of a search; see ``lastro.why.why`` for errors."""
+        from lastro import why
+
+        return why.why(self.engine, request, expect=expect, project=self.project_name(project))
 
     def index(self, request: IndexRequest, *, progress: Progress | None = None) -> IndexReport:
         """Index a repository or folder; see ``lastro.indexing.index`` for errors."""
