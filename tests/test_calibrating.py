@@ -35,13 +35,14 @@ from lastro.sources.files import FilePatterns
 from lastro.types import IndexRequest
 from lastro.writing import Writer
 
-WORDS = tuple(
-    (
-        "anchor ballast capstan deck ensign frigate galley halyard keel "
-        "lantern mast netting oar pennant quay rudder sail tiller "
-        "upperdeck vane winch yard zephyr bowsprit compass davit "
-    ).split()
+# fmt: off
+WORDS = (
+    "anchor", "ballast", "capstan", "deck", "ensign", "frigate", "galley",
+    "halyard", "keel", "lantern", "mast", "netting", "oar", "pennant",
+    "quay", "rudder", "sail", "tiller", "upperdeck", "vane", "winch",
+    "yard", "zephyr", "bowsprit", "compass", "davit",
 )
+# fmt: on
 # Vectors of the tests say nothing: a profile that trusts them alone finds by chance.
 BLIND = replace(DEFAULT, name="blind", vector_weight=1.0, lexical_weight=0.0)
 
@@ -300,6 +301,24 @@ def test_the_table_says_what_was_found(command, tmp_path) -> None:
     assert code == 0
     assert "held out" in out
     assert "thresholds kept: abstention was not measured" in out
+
+
+def test_what_a_project_tells_of_itself_needs_no_golden_set(command, tmp_path) -> None:
+    docs = tmp_path / "shelf" / "docs"
+    docs.mkdir(parents=True)
+    for word in WORDS:
+        (docs / f"{word}.md").write_text(f"# {word.title()}\n\n{text_of(word)}\n")
+    assert main(["index", str(tmp_path / "shelf"), "--worktree", "--project", "shelf"]) == 0
+    code, out, _ = command("--self", "--project", "shelf")
+    assert code == 0
+    assert "agreement" in out
+
+
+@pytest.mark.parametrize("words", [["x.jsonl", "--self"], []])
+def test_a_golden_set_and_self_exclude_each_other_and_one_is_needed(command, words) -> None:
+    code, _, err = command(*words)
+    assert code == 2
+    assert "--self" in err
 
 
 def test_sizes_without_the_sweep_are_refused(command) -> None:

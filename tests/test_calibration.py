@@ -117,7 +117,7 @@ def test_every_change_of_one_number_is_tried() -> None:
     single = [s for s, count in zip(made, changed, strict=True) if count == 1]
     assert {s.vector_depth for s in single} == {50, 100, 200}
     assert {s.cosine for s in single} == {"raw", "scaled"}
-    assert len({round(share_of(s), 6) for s in single}) == 21
+    assert len({round(share_of(s), 6) for s in single}) == 51
 
 
 def test_a_number_that_no_row_has_a_part_in_stays() -> None:

@@ -37,6 +37,8 @@ from lastro.types import (
 )
 
 if TYPE_CHECKING:
+    from lastro.calibrating import Calibrated, CalibrationRequest, SelfCalibrated
+    from lastro.chunk_sweep import Sweep, SweepRequest
     from lastro.golden_runs import GoldenRuns
     from lastro.why import Why
     from lastro.writing import Writer
@@ -154,15 +156,23 @@ class App:
 
     def index(self, request: IndexRequest, *, progress: Progress | None = None) -> IndexReport:
         """Index a repository or folder; see ``lastro.indexing.index`` for errors."""
-        from lastro import indexing
+        from lastro import indexing, self_calibration
 
-        return indexing.index(
+        report = indexing.index(
             self.database,
             replace(request, project=request.project or self.settings.project),
             writer=self.writer(),
             patterns=self.settings.files,
             progress=progress or (lambda _done, _total: None),
         )
+        self_calibration.watch_over(
+            self.database,
+            self.embedder,
+            self.profiles,
+            project=report.project,
+            languages=self.settings.languages,
+        )
+        return report
 
     def evaluate(
         self, request: EvaluationRequest, *, progress: Progress | None = None
@@ -269,6 +279,53 @@ class App:
             engine=self.engine,
             project=self.project_name(project),
             pipeline=self.writer().pipeline,
+        )
+
+    def calibrate(
+        self,
+        request: "CalibrationRequest",
+        *,
+        project: str | None = None,
+        progress: Progress | None = None,
+    ) -> "Calibrated":
+        """Choose a profile's numbers on judged questions; see ``lastro.calibrating.calibrate``."""
+        from lastro.calibrating import calibrate
+
+        return calibrate(
+            self.engine,
+            request,
+            project=self.project_name(project),
+            pipeline=self.writer().pipeline,
+            admin_url=self._admin_url,
+            progress=progress or (lambda _done, _total: None),
+        )
+
+    def self_calibrate(
+        self, *, adopt: bool = False, project: str | None = None
+    ) -> "SelfCalibrated":
+        """What a project's own texts say of its vectors, kept as a version. Errors: NotFound."""
+        from lastro import calibrating
+
+        return calibrating.keep_self(self.engine, project=self.project_name(project), adopt=adopt)
+
+    def sweep_chunking(
+        self,
+        request: "SweepRequest",
+        *,
+        project: str | None = None,
+        progress: Progress | None = None,
+    ) -> "Sweep":
+        """Try chunk sizes on judged questions; see ``lastro.chunk_sweep.sweep`` for errors."""
+        from lastro.chunk_sweep import sweep
+
+        return sweep(
+            self.engine,
+            request,
+            project=self.project_name(project),
+            pipeline=self.writer().pipeline,
+            patterns=self.settings.files,
+            admin_url=self._admin_url,
+            progress=progress or (lambda _done, _total: None),
         )
 
     def projects(self) -> list[ProjectSummary]:

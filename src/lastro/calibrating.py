@@ -30,6 +30,8 @@ from lastro.leg_cache import cache_golden, cache_set
 from lastro.profiles import Profile, Thresholds
 from lastro.replay import CachedQuestion, ndcg_matrix
 from lastro.search import Engine
+from lastro.self_calibration import self_calibrate
+from lastro.store import SelfCheck
 from lastro.thresholds import ThresholdChoice, choose_thresholds
 from lastro.types import Progress
 
@@ -379,6 +381,36 @@ def _provenance(
         said.append(f"thresholds for {aim}{kept}")
     said.append(f"{fingerprint(engine.embedder)}, Lastro {version('lastro')}")
     return "; ".join(said)
+
+
+# --- without a golden set
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfCalibrated:
+    """What a project's own texts say, and the version that was made of it; None of nothing."""
+
+    check: SelfCheck
+    profile: Profile | None
+    adopted: bool
+
+
+def keep_self(engine: Engine, *, project: str, adopt: bool) -> SelfCalibrated:
+    """Look at the project's own texts, and keep what follows as a version. Errors: NotFound."""
+    found = self_calibrate(
+        engine.database,
+        engine.embedder,
+        engine.profiles,
+        project=project,
+        languages=engine.languages,
+    )
+    profile = found.profile
+    if profile is not None:
+        profile = _store(engine, profile, project=project, adopt=adopt)
+    return SelfCalibrated(check=found.check, profile=profile, adopted=profile is not None and adopt)
+
+
+# --- keeping
 
 
 def _store(engine: Engine, profile: Profile, *, project: str, adopt: bool) -> Profile:

@@ -51,7 +51,7 @@ class Space:
 
 
 _AXES = tuple(field.name for field in fields(Space))
-_SHARES = tuple(step / 20 for step in range(21))
+_SHARES = tuple(step / 50 for step in range(51))
 
 
 def space_of(

@@ -28,8 +28,8 @@ MOST_REFUSED = 0.5
 SUM_PART = 0.1
 # Objectives as near as this are equal. Source: docs/adr/0019.
 NEAR = 0.005
-# What the words alone must say matters while the vector leg is absent: half a search's weight.
-OUTAGE_PART = 0.5
+# What the words alone must say matters most while the vector leg is absent, which is rare.
+OUTAGE_PART = 0.2
 BARS = tuple(step / 100 for step in range(101))
 GAPS = (0.0, 0.03, 0.06, 0.09, 0.12, 0.15)
 WORD_BARS = tuple(step / 40 for step in range(4, 37))

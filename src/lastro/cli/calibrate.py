@@ -25,11 +25,13 @@ CURVE_ROWS = 12
 
 def calibrate(
     golden: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            metavar="GOLDEN...", help="A golden set's file or name, or a folder in the BEIR layout."
+            metavar="[GOLDEN]...",
+            help="A golden set's file or name, or a folder in the BEIR layout.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     *,
     project: ProjectOption = None,
     profile: Annotated[
@@ -56,6 +58,10 @@ def calibrate(
     adopt: Annotated[
         bool, typer.Option("--adopt", help="Answer with the new version at once.")
     ] = False,
+    self_: Annotated[
+        bool,
+        typer.Option("--self", help="Without a golden set: ask the project's own texts."),
+    ] = False,
     chunking: Annotated[
         bool, typer.Option("--chunking", help="Try chunk sizes instead of ranking numbers.")
     ] = False,
@@ -74,9 +80,18 @@ def calibrate(
     format_: FormatOption = Format.TABLE,
 ) -> None:
     """Choose ranking numbers on judged questions, or say that none is certainly better."""
+    if self_ == bool(golden):
+        raise InvalidInput(
+            "calibrate on golden sets, or on the project's own texts",
+            remedy="name a golden set's file or name or a BEIR folder, or give --self",
+        )
+    if self_:
+        _self(project=project, adopt=adopt, format_=format_)
+        return
+    sets = tuple(golden or ())
     if chunking:
         _sweep(
-            golden,
+            sets,
             project=project,
             profile=profile,
             target=target,
@@ -88,7 +103,7 @@ def calibrate(
     if target or overlap:
         raise InvalidInput("--target and --overlap are of --chunking", remedy="add --chunking")
     request = CalibrationRequest(
-        golden=tuple(golden),
+        golden=sets,
         profile=profile,
         name=name,
         precision=precision,
@@ -104,8 +119,41 @@ def calibrate(
         print_data(_lines(made))
 
 
+def _self(*, project: str | None, adopt: bool, format_: Format) -> None:
+    with build(load_settings()) as lastro:
+        found = lastro.self_calibrate(adopt=adopt, project=project)
+    check, profile = found.check, found.profile
+    if format_ is Format.JSON:
+        print_json({"check": to_json(check), "profile": to_json(profile), "adopted": found.adopted})
+        return
+    version = "" if profile is None else f"{profile.name}@{profile.version}"
+    verdict = (
+        f"{version} is stored and answers now"
+        if found.adopted
+        else f"{version} is stored; adopt it with `lastro profiles adopt {version}`"
+    )
+    print_data(
+        [
+            pairs(
+                {
+                    "asked": f"{check.questions} sentences of {check.row_count} passages",
+                    "agreement": "too few to tell"
+                    if check.agreement is None
+                    else f"{check.agreement:.2f} of both legs",
+                    "trust": "-"
+                    if check.trust is None
+                    else f"{check.trust:.0%} of the vector's weight",
+                    "verdict": "nothing can be told; nothing is changed"
+                    if profile is None
+                    else verdict,
+                }
+            )
+        ]
+    )
+
+
 def _sweep(
-    golden: list[str],
+    golden: tuple[str, ...],
     *,
     project: str | None,
     profile: str,

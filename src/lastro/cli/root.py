@@ -11,7 +11,17 @@ from typing import Annotated
 
 import typer
 
-from lastro.cli import configuration, database, evaluate, golden, inspecting, profiles, why, working
+from lastro.cli import (
+    calibrate,
+    configuration,
+    database,
+    evaluate,
+    golden,
+    inspecting,
+    profiles,
+    why,
+    working,
+)
 from lastro.cli.options import Format
 from lastro.cli.output import forget, prepare_streams, print_data, print_error
 from lastro.errors import EXIT_DONE, EXIT_FAILED, InvalidInput, LastroError, exit_code
@@ -28,6 +38,7 @@ app = typer.Typer(
 app.command("index")(working.index)
 app.command("search")(working.search)
 app.command("why")(why.why)
+app.command("calibrate")(calibrate.calibrate)
 app.command("status")(inspecting.status)
 app.command("projects")(inspecting.projects)
 app.command("config")(configuration.config)
