@@ -134,7 +134,7 @@ def add_run(connection: psycopg.Connection, project_id: int) -> None:
 
 
 def add_profile(connection: psycopg.Connection, project_id: int) -> None:
-    """A stored profile that was adopted, and the scale of a project's cosines."""
+    """A stored profile that was adopted, and what was measured of a project's vectors."""
     version = {"project_id": project_id, "name": "default", "version": 2}
     insert(connection, "profiles", {**version, "body": "{}"})
     insert(connection, "profile_adoptions", {**version, "step": 1})
@@ -142,6 +142,11 @@ def add_profile(connection: psycopg.Connection, project_id: int) -> None:
         connection,
         "vector_scale",
         {"project_id": project_id, "row_count": 20, "mean": 0.1, "spread": 0.1},
+    )
+    insert(
+        connection,
+        "self_checks",
+        {"project_id": project_id, "embedder": "print", "row_count": 20, "questions": 16},
     )
 
 

@@ -151,7 +151,7 @@ def documented() -> dict[str, set[str]]:
         for line in synopses or [section.splitlines()[0]]:
             name = re.match(r"lastro( [a-z]+)+", line)
             assert name is not None, line
-            found[name[0]] = set(re.findall(r"\[(--?[a-z]+)", line))
+            found[name[0]] = set(re.findall(r"\[(--?[a-z][a-z-]*)", line))
     return found
 
 

@@ -15,7 +15,8 @@ import lastro
 from lastro.cli.root import app as commands
 from lastro.config import Settings
 from lastro.errors import STATUS
-from lastro.lexical_sql import NEARNESS, RANK_WEIGHTS, SCOPE_FLOOR, VERBOSITY
+from lastro.lexical import SCOPE_FLOOR
+from lastro.lexical_sql import NEARNESS, RANK_WEIGHTS, VERBOSITY
 from lastro.profiles import ADR_0080, DEFAULT, Thresholds
 from lastro.types import DegradedReason
 

@@ -284,10 +284,11 @@ def test_what_a_killed_process_left_goes_with_the_next_run(owner, owner_url) -> 
 
 
 def test_an_interrupted_run_drops_its_scratch_database(owner, owner_url) -> None:
-    before = scratch_databases(owner)
-    with pytest.raises(KeyboardInterrupt), scratch_database(owner_url):
+    made = []
+    with pytest.raises(KeyboardInterrupt), scratch_database(owner_url) as url:
+        made.append(database_of(url))
         raise KeyboardInterrupt
-    assert not scratch_databases(owner) - before
+    assert made[0] not in scratch_databases(owner)
 
 
 def test_a_scratch_database_in_use_is_left_to_its_maker(owner, owner_url) -> None:

@@ -354,6 +354,11 @@ NEEDS_STAGE = {"insert_chunks"}
 SOME_ID = UUID(int=7)
 PARAMETERS: dict[str, Any] = {
     "after": 1,
+    "agreement": 1.5,
+    "embedder": "print",
+    "save_check.questions": 64,
+    "row_count": 100,
+    "trust": 1.0,
     "body": Jsonb({"name": "default"}),
     "least_rows": 20,
     "sample_rows": 256,
@@ -428,6 +433,7 @@ SLOTS: dict[str, Composable] = {
     "score": SQL("ts_rank(search_vector, 'ballast'::tsquery)"),
     "statement": Literal("SELECT search_vector FROM lastro.chunks"),
     "name": Identifier("scratch"),
+    "held": SQL("search_vector @@ 'ballast'::tsquery"),
 }
 
 
@@ -493,6 +499,7 @@ def test_each_file_of_queries_is_called_by_one_module_alone() -> None:
         ("scratch", "db/scratch.py"),
         ("runs", "store/runs.py"),
         ("search", "store/search.py"),
+        ("self_checks", "store/self_checks.py"),
         ("vectors", "store/vectors.py"),
     }
 

@@ -31,6 +31,7 @@ TABLES = (
     "golden_sets",
     "profiles",
     "profile_adoptions",
+    "self_checks",
     "vector_scale",
     "evaluation_runs",
 )

@@ -147,15 +147,23 @@ class App:
 
     def index(self, request: IndexRequest, *, progress: Progress | None = None) -> IndexReport:
         """Index a repository or folder; see ``lastro.indexing.index`` for errors."""
-        from lastro import indexing
+        from lastro import indexing, self_calibration
 
-        return indexing.index(
+        report = indexing.index(
             self.database,
             replace(request, project=request.project or self.settings.project),
             writer=self.writer(),
             patterns=self.settings.files,
             progress=progress or (lambda _done, _total: None),
         )
+        self_calibration.watch_over(
+            self.database,
+            self.embedder,
+            self.profiles,
+            project=report.project,
+            languages=self.settings.languages,
+        )
+        return report
 
     def evaluate(
         self, request: EvaluationRequest, *, progress: Progress | None = None

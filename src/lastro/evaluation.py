@@ -7,7 +7,8 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from lastro import store
@@ -60,34 +61,22 @@ def evaluate(
     Errors: NotFound and InvalidInput for the set, DatabaseUnavailable where the owner may not
     create databases, ProviderError where the embedder fails.
     """
-    if request.language is not None and not _LANGUAGE.fullmatch(request.language):
+    if request.profile not in engine.profiles:
         raise InvalidInput(
-            f"{request.language!r} is no language", remedy="give an ISO 639-1 code, such as pt"
+            f"there is no profile {request.profile!r}",
+            remedy=f"profiles are {', '.join(sorted(engine.profiles))}",
         )
     data = load_set(request.folder, qrels=request.qrels, collapse=request.collapse)
     total = len(data.passages) + len(data.questions)
-    with scratch_database(admin_url) as url, Database(url) as database:
-        scratch = replace(
-            engine,
-            database=database,
-            cache=engine.database,
-            languages=tuple(dict.fromkeys(filter(None, (request.language, *engine.languages)))),
-        )
-        writer = Writer(
-            database=database,
-            admin_url=url,
-            embedder=engine.embedder,
-            pipeline=pipeline,
-            cache=engine.database,
-        )
-        loaded = store_passages(
-            writer,
-            data.passages,
-            language=request.language,
-            whole=request.whole,
-            progress=lambda n: progress(n, total),
-        )
-        settle(url)
+    with loaded(
+        engine,
+        data,
+        language=request.language,
+        whole=request.whole,
+        pipeline=pipeline,
+        admin_url=admin_url,
+        progress=lambda n: progress(n, total),
+    ) as (scratch, stored):
         asked = _ask(
             scratch,
             data.questions,
@@ -106,8 +95,8 @@ def evaluate(
         profile=asked.profile,
         embedder=fingerprint(engine.embedder),
         documents=len(data.passages),
-        chunks=loaded.chunks,
-        languages=loaded.languages,
+        chunks=stored.chunks,
+        languages=stored.languages,
         whole=request.whole,
         degraded=asked.degraded,
     )
@@ -122,6 +111,44 @@ class Stored:
 
     chunks: int
     languages: Mapping[str, int]
+
+
+@contextmanager
+def loaded(
+    engine: Engine,
+    data: RetrievalSet,
+    *,
+    language: str | None,
+    whole: bool,
+    pipeline: Pipeline,
+    admin_url: str,
+    progress: Callable[[int], None],
+) -> Generator[tuple[Engine, Stored]]:
+    """A retrieval set as the project PROJECT of a scratch database, and what searches it.
+
+    Only the embedding cache of ``engine``'s database is read and written. Errors: as ``evaluate``.
+    """
+    if language is not None and not _LANGUAGE.fullmatch(language):
+        raise InvalidInput(
+            f"{language!r} is no language", remedy="give an ISO 639-1 code, such as pt"
+        )
+    with scratch_database(admin_url) as url, Database(url) as database:
+        writer = Writer(
+            database=database,
+            admin_url=url,
+            embedder=engine.embedder,
+            pipeline=pipeline,
+            cache=engine.database,
+        )
+        stored = store_passages(
+            writer, data.passages, language=language, whole=whole, progress=progress
+        )
+        settle(url)
+        spoken = dict.fromkeys(filter(None, (language, *engine.languages)))
+        yield (
+            replace(engine, database=database, cache=engine.database, languages=tuple(spoken)),
+            stored,
+        )
 
 
 def store_passages(

@@ -60,10 +60,11 @@ class LexicalLeg:
     ``scoring`` judges any other row alike; None when the query has no word to look up. ``marks``
     are the spellings to highlight; ``unreached`` and ``unseen`` are, by language, the share of the
     query that its rows cannot hold, and of which they know nothing; ``mass`` is how much the words
-    can testify.
+    can testify. ``terms`` are the words that count, in the query's order.
     """
 
     rows: Sequence[LegRow] = ()
+    terms: Sequence[Term] = ()
     marks: Sequence[str] = ()
     unreached: Mapping[str, float] = field(default_factory=dict[str, float])
     unseen: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -147,6 +148,7 @@ def run_lexical_leg(
     shown = [{"text": t.text, "df": t.df, "idf": t.idf} for t in terms]
     return LexicalLeg(
         rows=rows,
+        terms=terms,
         marks=_marks(words, terms),
         unreached=beyond,
         unseen=unknown,

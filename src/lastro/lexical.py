@@ -74,6 +74,8 @@ Kind = Literal["word", "joined", "cjk"]
 
 # Unique words whose weight is half a testimony. Flat optimum from 1 to 2. Source: docs/adr/0019
 HALF_TESTIMONY = 1.5
+# A row's scope, (distinct lexemes / their mean) to the profile's exponent, is at least this.
+SCOPE_FLOOR = 0.3
 # In a project of one document a word that it lacks would weigh five times one that it holds.
 LEAST_ROWS = 100
 

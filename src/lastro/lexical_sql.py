@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from psycopg.sql import SQL, Composable, Literal
 
-from lastro.lexical import Term, tsquery
+from lastro.lexical import SCOPE_FLOOR, Term, tsquery
 from lastro.types import LanguageStatistics
 
 # Weights of tsvector labels D, C, B, A: text 0.9, title and headings 1.
@@ -20,11 +20,9 @@ RANK_WEIGHTS = "{0.9,0.9,0.9,1.0}"
 # tf/(tf + k1) with k1 = 1 is then 1 / (1 + 1.534·(1/y − 1/1.0067)).
 COUNT_SCALE = 1.534
 COUNT_OFFSET = 0.99334
-# Length counts twice. Verbosity, by tokens, inside the saturation: BM25's b.
+# Length counts twice. Verbosity, by tokens, inside the saturation: BM25's b; scope, by distinct
+# lexemes, outside. Source: Robertson & Walker, SIGIR 1994; Na, TOIS 2015.
 VERBOSITY = 0.3
-# Scope, by distinct lexemes, outside: (n / mean n) to the profile's exponent, at least 0.3.
-# Source of the two lengths: Robertson & Walker, SIGIR 1994; Na, TOIS 2015.
-SCOPE_FLOOR = 0.3
 # Neighbours in the query that stand near each other in the row.
 # Source: sequential dependence, Metzler & Croft, SIGIR 2005; the kernel is ts_rank's own.
 NEARNESS = 0.2

@@ -71,10 +71,10 @@ DEFAULT = Profile(
     version=1,
     calibrated=False,
     provenance="weights: flat optimum (0.25 to 0.35) on five public sets, "
-    "docs/explanation/how-ranking-is-measured.md; thresholds: uncalibrated",
+    "docs/explanation/how-ranking-is-measured.md; thresholds: eight public sets, docs/adr/0019",
     vector_weight=0.3,
     lexical_weight=0.7,
-    threshold=Thresholds(both=0.29, vector_only=0.38, lexical_only=0.3),
+    threshold=Thresholds(both=0.26, vector_only=0.34, lexical_only=0.27),
 )
 ADR_0080 = Profile(
     name="adr-0080",

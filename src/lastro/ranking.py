@@ -30,8 +30,8 @@ class Candidate:
 
     Ranks count from 1 within a leg's list; None where that leg did not find the row. ``unreached``
     is the share of the query, in [0, 1], that rows of its language cannot hold at all, ``unseen``
-    that share and the one which no row holds; ``mass``, in [0, 1], is how much the query's words can
-    testify. ``rule`` is the row's own rule weight; ``age_days`` is None for a row without a date.
+    that share and the one which no row holds; ``mass``, in [0, 1], is how much the query's words
+    can testify. ``rule`` is the row's own rule weight; ``age_days`` is None without a date.
     """
 
     id: UUID
@@ -184,8 +184,8 @@ def evidence(
 
     The words say ``lexical score · mass``. Together, half each: ``0.5·vector + 0.5·words``; the
     share of the query of which the row's language knows nothing (``unseen``) gives its half to the
-    vector, and moves the bar from ``both`` to ``vector_only``. Where the profile gives the vector no
-    weight it is no evidence either. Source: docs/adr/0019.
+    vector, and moves the bar from ``both`` to ``vector_only``. A vector to which the profile gives
+    no weight is no evidence either. Source: docs/adr/0019.
     """
     vector = None
     if profile.vector_weight:

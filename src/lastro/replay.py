@@ -11,7 +11,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from lastro.lexical_sql import SCOPE_FLOOR
+from lastro.lexical import SCOPE_FLOOR
 from lastro.profiles import Profile
 from lastro.ranking import SPREADS, VectorScale, freshness, weights
 
@@ -218,7 +218,7 @@ def _weights(settings: Sequence[Profile], legs: Sequence[str]) -> _Weights:
 def _scores(found: Parts, by: _Weights) -> Floats:
     """Fused scores, (rows, settings), in the order of operations of ``ranking.fuse``."""
     if found.unreached.any():
-        scores = found.unreached[:, None] * by.given
+        scores = found.unreached[:, None] * np.where(by.vector != 0, by.lexical, 0.0)
         scores += by.vector
         scores *= found.vector[:, None]
     else:
@@ -308,6 +308,9 @@ def _contenders(found: Parts, units: Ints, by: _Weights) -> Parts:
     """
     aside = (by.rule.any(), found.rule), (by.freshness.any(), found.freshness)
     if any(used and (part != part[0]).any() for used, part in aside):
+        return found
+    if found.unreached.any() and not by.vector.all():
+        # A vector without weight is given none either, and the sum below would not order rows.
         return found
     by_vector, by_words = found.vector, found.lexical + found.unreached * found.vector
     best = _one_per_unit(by_vector + by_words, units)

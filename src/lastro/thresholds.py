@@ -134,6 +134,8 @@ def _evidence(
     words = scores * question.mass
     unseen = question.unseen[rows] if "lexical" in question.legs else np.ones(len(rows))
     joint = (0.5 + 0.5 * unseen) * vector + 0.5 * np.nan_to_num(words)
+    if not profile.vector_weight:
+        joint = np.full(len(rows), np.nan)
     return _or_nothing(joint), unseen, _or_nothing(words)
 
 
@@ -393,7 +395,7 @@ class _Search:
         precision[refused > MOST_REFUSED] = -1.0
         at = _lowest(precision, target)
         best = int(precision.argmax()) if at is None else at
-        return self._tried[numbers[best]], at is not None
+        return self._tried[int(numbers[best])], at is not None
 
 
 def _answered(hits: Hits, gap: float, bars: Sequence[float]) -> Flags:

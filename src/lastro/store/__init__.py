@@ -76,6 +76,13 @@ from lastro.store.search import (
     project_statistics,
     vector_leg,
 )
+from lastro.store.self_checks import (
+    SampledRow,
+    SelfCheck,
+    last_check,
+    sample_rows,
+    save_check,
+)
 from lastro.store.vectors import (
     ActiveEmbedder,
     UnembeddedChunk,
@@ -101,7 +108,9 @@ __all__ = [
     "Project",
     "ProjectState",
     "RankingNumbers",
+    "SampledRow",
     "ScopeCounts",
+    "SelfCheck",
     "Source",
     "StoredDocument",
     "StoredProfile",
@@ -135,6 +144,7 @@ __all__ = [
     "insert_document",
     "insert_golden_set",
     "insert_run",
+    "last_check",
     "last_run",
     "lexical_leg",
     "lexical_parts",
@@ -151,6 +161,8 @@ __all__ = [
     "refresh_statistics",
     "refresh_vector_scale",
     "roll_back_profile",
+    "sample_rows",
+    "save_check",
     "save_profile",
     "save_source",
     "scope_counts",

@@ -13,6 +13,20 @@ CREATE TABLE lastro.vector_scale (
         REFERENCES lastro.projects (id) ON DELETE CASCADE
 );
 
+-- How far the vectors know a project's own texts, at the last look (self_calibration.py).
+CREATE TABLE lastro.self_checks (
+    project_id bigint NOT NULL,
+    embedder text NOT NULL,
+    row_count integer NOT NULL,
+    questions integer NOT NULL,
+    agreement double precision,
+    trust double precision,
+    checked_at timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT self_checks_pkey PRIMARY KEY (project_id),
+    CONSTRAINT self_checks_project_fkey FOREIGN KEY (project_id)
+        REFERENCES lastro.projects (id) ON DELETE CASCADE
+);
+
 -- Profiles that calibration made: never changed once they are there, a new one is a new version.
 CREATE TABLE lastro.profiles (
     project_id bigint NOT NULL,
@@ -42,14 +56,17 @@ CREATE TABLE lastro.profile_adoptions (
 );
 
 ALTER TABLE lastro.vector_scale ENABLE ROW LEVEL SECURITY;
+ALTER TABLE lastro.self_checks ENABLE ROW LEVEL SECURITY;
 ALTER TABLE lastro.profiles ENABLE ROW LEVEL SECURITY;
 ALTER TABLE lastro.profile_adoptions ENABLE ROW LEVEL SECURITY;
 CREATE POLICY vector_scale_project ON lastro.vector_scale TO lastro_app
+    USING (project_id = ANY (nullif(current_setting('lastro.projects', true), '')::bigint[]));
+CREATE POLICY self_checks_project ON lastro.self_checks TO lastro_app
     USING (project_id = ANY (nullif(current_setting('lastro.projects', true), '')::bigint[]));
 CREATE POLICY profiles_project ON lastro.profiles TO lastro_app
     USING (project_id = ANY (nullif(current_setting('lastro.projects', true), '')::bigint[]));
 CREATE POLICY profile_adoptions_project ON lastro.profile_adoptions TO lastro_app
     USING (project_id = ANY (nullif(current_setting('lastro.projects', true), '')::bigint[]));
 GRANT SELECT, INSERT, UPDATE, DELETE ON
-    lastro.vector_scale, lastro.profiles, lastro.profile_adoptions
+    lastro.vector_scale, lastro.self_checks, lastro.profiles, lastro.profile_adoptions
 TO lastro_app;

@@ -1,0 +1,130 @@
+"""A project tells how far its vectors can be trusted: real rows, vectors of noise and of sense."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from lastro import adoption, store
+from lastro.adoption import resolve
+from lastro.beir import Passage
+from lastro.chunk_settings import ChunkSettings
+from lastro.db.pool import Database
+from lastro.documents import Pipeline
+from lastro.embedders import DeterministicEmbedder, Embedder, fingerprint
+from lastro.evaluation import PROJECT, store_passages
+from lastro.profiles import DEFAULT, SHIPPED, Profile
+from lastro.self_calibration import self_calibrate, watch_over
+from lastro.writing import Writer
+
+SUBJECTS = ("harbour", "orchard", "kitchen", "railway")
+LANGUAGES = ("en",)
+
+
+class BagOfWords(DeterministicEmbedder):
+    """Texts that share words lie near each other: what an embedder at home is like."""
+
+    id = "bag"
+
+    def embed(self, texts: Sequence[str], role) -> NDArray[np.float32]:
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for number, text in enumerate(texts):
+            for word in text.lower().split():
+                digest = hashlib.sha256(word.strip(".,").encode()).digest()
+                vectors[number, int.from_bytes(digest[:4]) % self.dimension] += 1
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def passages(count: int) -> list[Passage]:
+    return [
+        Passage(
+            id=f"{n:04}",
+            title="",
+            text=f"The {SUBJECTS[n % 4]} of village number{n} keeps {SUBJECTS[n % 4]} tool{n % 12} "
+            f"near gate{n % 8} for the {SUBJECTS[n % 4]} people.",
+        )
+        for n in range(count)
+    ]
+
+
+def fill(database: Database, owner_url: str, embedder: Embedder, *, count: int) -> int:
+    pipeline = Pipeline(
+        chunking=ChunkSettings(), languages=LANGUAGES, embedder=fingerprint(embedder)
+    )
+    writer = Writer(
+        database=database, admin_url=owner_url, embedder=embedder, pipeline=pipeline, cache=database
+    )
+    store_passages(writer, passages(count), language="en", whole=True, progress=lambda _done: None)
+    with database.transaction() as connection:
+        return store.find_project(connection, PROJECT).id
+
+
+def answering(database: Database, embedder: Embedder, project_id: int) -> Profile:
+    with database.transaction(projects=[project_id]) as connection:
+        profile, _scale = resolve(
+            connection, SHIPPED, DEFAULT.name, project_id=project_id, embedder=embedder.id
+        )
+    return profile
+
+
+def watch(database: Database, embedder: Embedder) -> None:
+    watch_over(database, embedder, SHIPPED, project=PROJECT, languages=LANGUAGES)
+
+
+def test_vectors_of_noise_lose_their_weight_and_the_outcome_says_self(
+    app_database, owner_url
+) -> None:
+    embedder = DeterministicEmbedder()
+    project_id = fill(app_database, owner_url, embedder, count=200)
+    watch(app_database, embedder)
+    profile = answering(app_database, embedder, project_id)
+    assert (profile.vector_weight, profile.lexical_weight) == pytest.approx((0.0, 1.0))
+    assert (profile.version, profile.calibrated) == (DEFAULT.version + 1, "self")
+    assert "agreement" in profile.provenance
+
+
+def test_vectors_that_know_the_texts_keep_the_shipped_profile(app_database, owner_url) -> None:
+    embedder = BagOfWords()
+    project_id = fill(app_database, owner_url, embedder, count=200)
+    watch(app_database, embedder)
+    assert answering(app_database, embedder, project_id) == DEFAULT
+
+
+def test_the_same_rows_give_the_same_estimate(app_database, owner_url) -> None:
+    embedder = DeterministicEmbedder()
+    fill(app_database, owner_url, embedder, count=60)
+    looks = [
+        self_calibrate(app_database, embedder, SHIPPED, project=PROJECT, languages=LANGUAGES)
+        for _ in range(2)
+    ]
+    assert looks[0] == looks[1]
+    assert looks[0].check.row_count == 60
+
+
+def test_a_handful_of_rows_is_not_judged(app_database, owner_url) -> None:
+    embedder = DeterministicEmbedder()
+    project_id = fill(app_database, owner_url, embedder, count=19)
+    watch(app_database, embedder)
+    assert answering(app_database, embedder, project_id) == DEFAULT
+
+
+def test_a_version_that_somebody_adopted_is_left_alone(app_database, owner_url) -> None:
+    embedder = DeterministicEmbedder()
+    project_id = fill(app_database, owner_url, embedder, count=200)
+    mine = replace(DEFAULT, vector_weight=0.5, calibrated=True, embedder=embedder.id)
+    adoption.save(app_database, mine, project=PROJECT, after=1)
+    adoption.adopt(app_database, SHIPPED, "default@2", project=PROJECT, embedder=embedder.id)
+    watch(app_database, embedder)
+    assert answering(app_database, embedder, project_id) == replace(mine, version=2)
+
+
+def test_a_project_is_looked_at_again_when_it_has_doubled(app_database, owner_url) -> None:
+    embedder = DeterministicEmbedder()
+    project_id = fill(app_database, owner_url, embedder, count=60)
+    watch(app_database, embedder)
+    adoption.roll_back(app_database, SHIPPED, "default", project=PROJECT, embedder=embedder.id)
+    watch(app_database, embedder)
+    assert answering(app_database, embedder, project_id) == DEFAULT
