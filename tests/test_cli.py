@@ -133,7 +133,8 @@ def registered() -> dict[str, set[str]]:
         if children:
             for child in children.values():
                 walk(child, f"{name} {child.name}")
-            return
+            if name == "lastro" or not command.invoke_without_command:
+                return
         options = {opt for p in command.params for opt in p.opts if opt.startswith("-")}
         assert "--format" in options, f"{name} cannot print JSON"
         found[name] = options - {"--format", "--help"}
