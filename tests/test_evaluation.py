@@ -1,8 +1,8 @@
 """Evaluation: figures that a reader can check, and a scratch database that leaves nothing."""
 
 import json
-import time
 import math
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
