@@ -133,7 +133,8 @@ def registered() -> dict[str, set[str]]:
         if children:
             for child in children.values():
                 walk(child, f"{name} {child.name}")
-            return
+            if name == "lastro" or not command.invoke_without_command:
+                return
         options = {opt for p in command.params for opt in p.opts if opt.startswith("-")}
         assert "--format" in options, f"{name} cannot print JSON"
         found[name] = options - {"--format", "--help"}
@@ -151,7 +152,7 @@ def documented() -> dict[str, set[str]]:
         for line in synopses or [section.splitlines()[0]]:
             name = re.match(r"lastro( [a-z]+)+", line)
             assert name is not None, line
-            found[name[0]] = set(re.findall(r"\[(--?[a-z]+)", line))
+            found[name[0]] = set(re.findall(r"\[(--?[a-z][a-z-]*)", line))
     return found
 
 

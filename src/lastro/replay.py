@@ -218,7 +218,7 @@ def _weights(settings: Sequence[Profile], legs: Sequence[str]) -> _Weights:
 def _scores(found: Parts, by: _Weights) -> Floats:
     """Fused scores, (rows, settings), in the order of operations of ``ranking.fuse``."""
     if found.unreached.any():
-        scores = found.unreached[:, None] * by.given
+        scores = found.unreached[:, None] * np.where(by.vector != 0, by.lexical, 0.0)
         scores += by.vector
         scores *= found.vector[:, None]
     else:

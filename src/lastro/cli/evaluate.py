@@ -66,7 +66,7 @@ GoldenArgument = Annotated[
 ]
 ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME", help="Ranking profile.")]
 KOption = Annotated[
-    int, typer.Option("-k", "--k", metavar="N", help="Hits shown, and the depth of recall.")
+    int, typer.Option("-k", metavar="N", help="Hits shown, and the depth of recall.")
 ]
 SeedOption = Annotated[
     int, typer.Option("--seed", metavar="N", help="Of the intervals and the tests.")

@@ -159,7 +159,6 @@ __all__ = [
     "insert_document",
     "insert_golden_set",
     "insert_run",
-    "kept_chunks",
     "last_check",
     "last_run",
     "lexical_leg",
