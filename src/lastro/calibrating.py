@@ -388,7 +388,10 @@ def _provenance(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfCalibrated:
-    """What a project's own texts say, and the version that was made of it; None of nothing."""
+    """What a project's own texts say, and the version that was made of it.
+
+    No version where nothing can be told, or the vectors deserve their whole weight.
+    """
 
     check: SelfCheck
     profile: Profile | None
@@ -404,7 +407,7 @@ def keep_self(engine: Engine, *, project: str, adopt: bool) -> SelfCalibrated:
         project=project,
         languages=engine.languages,
     )
-    profile = found.profile
+    profile = None if found.check.trust == 1 else found.profile
     if profile is not None:
         profile = _store(engine, profile, project=project, adopt=adopt)
     return SelfCalibrated(check=found.check, profile=profile, adopted=profile is not None and adopt)

@@ -25,7 +25,7 @@ BLOCK_NUMBERS = 32_768
 # Fewer settings than this are scored sooner than rows are left out.
 PRUNED_SETTINGS = 8
 # How many of the best rows by vector are asked whether ten of them are better by words too.
-STEPS = (10, 14, 20, 30, 45, 70, 110, 180, 300)
+STEPS = (10, 15, 25, 45, 80, 150, 300)
 # Beyond what rounding could turn round.
 MARGIN = 1e-12
 
@@ -290,9 +290,10 @@ def _ndcg(question: CachedQuestion, found: Parts, by: _Weights) -> Floats:
     made = np.zeros(count)
     if not len(found.rows) or not ideal:
         return made
+    single = len(question.unit) == len(question.unit_grade)
     if count >= PRUNED_SETTINGS:
-        found = _contenders(found, question.unit[found.rows], by)
-    layout = _layout(question, found.rows)
+        found = _contenders(found, question.unit[found.rows], by, single=single)
+    layout = _layout(question, found.rows, single=single)
     step = max(1, BLOCK_NUMBERS // len(found.rows))
     for start in range(0, count, step):
         block = slice(start, start + step)
@@ -300,11 +301,12 @@ def _ndcg(question: CachedQuestion, found: Parts, by: _Weights) -> Floats:
     return made
 
 
-def _contenders(found: Parts, units: Ints, by: _Weights) -> Parts:
+def _contenders(found: Parts, units: Ints, by: _Weights, *, single: bool) -> Parts:
     """The rows that some weights could put among the first ten; exact.
 
     A row is left out when the best rows of ten units stand above it by vector and by words both:
-    no weights put it, or anything below it, among the first ten.
+    no weights put it, or anything below it, among the first ten. ``single`` says that every unit has
+    one row.
     """
     aside = (by.rule.any(), found.rule), (by.freshness.any(), found.freshness)
     if any(used and (part != part[0]).any() for used, part in aside):
@@ -313,7 +315,7 @@ def _contenders(found: Parts, units: Ints, by: _Weights) -> Parts:
         # A vector without weight is given none either, and the sum below would not order rows.
         return found
     by_vector, by_words = found.vector, found.lexical + found.unreached * found.vector
-    best = _one_per_unit(by_vector + by_words, units)
+    best = np.arange(len(units)) if single else _one_per_unit(by_vector + by_words, units)
     best = best[np.argsort(-by_vector[best], kind="stable")]
     beaten = np.zeros(len(units), dtype=np.bool_)
     for step in STEPS:
@@ -365,8 +367,12 @@ class _Layout:
     starts: Ints | None
 
 
-def _layout(question: CachedQuestion, rows: Ints) -> _Layout:
+def _layout(question: CachedQuestion, rows: Ints, *, single: bool) -> _Layout:
     units = question.unit[rows]
+    if single:
+        own = question.unit_grade[units]
+        alone = [(np.array([row]), float(own[row])) for row in np.flatnonzero(own > 0)]
+        return _Layout(relevant=alone, by_unit=None, starts=None)
     by_unit = np.argsort(units, kind="stable")
     ordered = units[by_unit]
     starts = _starts(ordered)

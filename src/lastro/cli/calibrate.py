@@ -139,13 +139,11 @@ def _self(*, project: str | None, adopt: bool, format_: Format) -> None:
                     "asked": f"{check.questions} sentences of {check.row_count} passages",
                     "agreement": "too few to tell"
                     if check.agreement is None
-                    else f"{check.agreement:.2f} of both legs",
+                    else f"{check.agreement:.2f}",
                     "trust": "-"
                     if check.trust is None
                     else f"{check.trust:.0%} of the vector's weight",
-                    "verdict": "nothing can be told; nothing is changed"
-                    if profile is None
-                    else verdict,
+                    "verdict": "nothing is changed" if profile is None else verdict,
                 }
             )
         ]
