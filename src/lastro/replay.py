@@ -305,8 +305,8 @@ def _contenders(found: Parts, units: Ints, by: _Weights, *, single: bool) -> Par
     """The rows that some weights could put among the first ten; exact.
 
     A row is left out when the best rows of ten units stand above it by vector and by words both:
-    no weights put it, or anything below it, among the first ten. ``single`` says that every unit has
-    one row.
+    no weights put it, or anything below it, among the first ten. ``single`` says that every unit
+    has one row.
     """
     aside = (by.rule.any(), found.rule), (by.freshness.any(), found.freshness)
     if any(used and (part != part[0]).any() for used, part in aside):
