@@ -152,7 +152,9 @@ def documented() -> dict[str, set[str]]:
         for line in synopses or [section.splitlines()[0]]:
             name = re.match(r"lastro( [a-z]+)+", line)
             assert name is not None, line
-            found[name[0]] = set(re.findall(r"\[(--?[a-z][a-z-]*)", line))
+            found.setdefault(name[0], set()).update(
+                re.findall(r"(?<=[\[ ])(--?[a-z][a-z-]*)", line)
+            )
     return found
 
 

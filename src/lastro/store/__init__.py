@@ -159,6 +159,7 @@ __all__ = [
     "insert_document",
     "insert_golden_set",
     "insert_run",
+    "kept_chunks",
     "last_check",
     "last_run",
     "lexical_leg",
