@@ -25,7 +25,8 @@ from lastro.beir import Passage, load_passages, load_questions
 from lastro.db.pool import Database, connect
 from lastro.db.scratch import scratch_database, settle
 from lastro.embedders import Role, checked, fingerprint, readable
-from lastro.evaluation import PROJECT, latency, store_passages
+from lastro.evaluation import PROJECT, store_passages
+from lastro.figures import latency
 from lastro.search import Engine, SearchRequest, search
 from lastro.writing import Writer
 

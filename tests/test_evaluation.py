@@ -20,7 +20,8 @@ from lastro.embedders import fingerprint
 from lastro.embedders.deterministic import DeterministicEmbedder
 from lastro.embedders.protocol import Role
 from lastro.errors import DatabaseUnavailable, InvalidInput, ProviderError
-from lastro.evaluation import distinct, evaluate, judge, latency
+from lastro.evaluation import distinct, evaluate, judge
+from lastro.figures import latency
 from lastro.profiles import SHIPPED
 from lastro.search import Engine
 from lastro.types import Evaluation, EvaluationRequest, Latency

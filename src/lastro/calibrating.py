@@ -29,7 +29,7 @@ from lastro.golden_evaluation import load_golden
 from lastro.leg_cache import cache_golden, cache_set
 from lastro.profiles import Profile, Thresholds
 from lastro.replay import CachedQuestion, ndcg_matrix
-from lastro.search import Engine
+from lastro.search import Engine, profile_of
 from lastro.self_calibration import self_calibrate
 from lastro.store import SelfCheck
 from lastro.thresholds import ThresholdChoice, choose_thresholds
@@ -181,13 +181,7 @@ def _base(engine: Engine, name: str, *, project: str | None) -> Profile:
             known = ", ".join(sorted(engine.profiles))
             raise InvalidInput(f"there is no profile {name!r}", remedy=f"profiles are {known}")
         return engine.profiles[name]
-    with engine.database.transaction() as connection:
-        project_id = store.find_project(connection, project).id
-    with engine.database.transaction(projects=[project_id]) as connection:
-        profile, _scale = adoption.resolve(
-            connection, engine.profiles, name, project_id=project_id, embedder=engine.embedder.id
-        )
-    return profile
+    return profile_of(engine, name, project=project)
 
 
 # --- capturing

@@ -15,14 +15,14 @@ from lastro.db.scratch import scratch_database, settle
 from lastro.documents import Pipeline
 from lastro.errors import InvalidInput
 from lastro.evaluation import PROJECT
-from lastro.golden_evaluation import load_golden, profile_of
+from lastro.golden_evaluation import load_golden
 from lastro.indexing import index
 from lastro.intervals import CONFIDENCE, Interval, difference_interval
 from lastro.leg_cache import cache_golden
 from lastro.profiles import Profile
 from lastro.projects import project_sources
 from lastro.replay import CachedQuestion, ndcg_matrix
-from lastro.search import Engine
+from lastro.search import Engine, profile_of
 from lastro.sources.files import FilePatterns
 from lastro.types import IndexRequest, Progress
 from lastro.writing import Writer

@@ -3,7 +3,6 @@
 A ranking is judged before any threshold, which says whether to answer and not in what order.
 """
 
-import math
 import re
 import time
 from collections import Counter
@@ -12,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from lastro import store
-from lastro.adoption import refresh_vector_scale, resolve
+from lastro.adoption import refresh_vector_scale
 from lastro.beir import Passage, Question, RetrievalSet, collapsed, load_set
 from lastro.db.pool import Database
 from lastro.db.scratch import scratch_database, settle
@@ -20,14 +19,14 @@ from lastro.documents import FileIdentity, Pipeline, Prepared, prepare_passage
 from lastro.embedders import Embedder, fingerprint
 from lastro.embedding import embed_texts
 from lastro.errors import InvalidInput, ProviderError
+from lastro.figures import latency
 from lastro.language import detect_language
 from lastro.metrics import gains_of, mean, ndcg, recall, scored
-from lastro.search import Engine, Found, SearchRequest, find, search
+from lastro.search import Engine, Found, SearchRequest, find, profile_of, search
 from lastro.types import (
     DegradedReason,
     Evaluation,
     EvaluationRequest,
-    Latency,
     ProfileRef,
     Progress,
     Quality,
@@ -233,15 +232,7 @@ def _ask(
     _warm_cache(engine, questions)
     runs: dict[str, dict[str, Sequence[str]]] = {FUSED: {}, VECTOR: {}, LEXICAL: {}}
     degraded: Counter[str] = Counter()
-    with engine.database.transaction() as connection:
-        project_id = store.find_project(connection, PROJECT).id
-        numbers, _scale = resolve(
-            connection,
-            engine.profiles,
-            profile,
-            project_id=project_id,
-            embedder=engine.embedder.id,
-        )
+    numbers = profile_of(engine, profile, project=PROJECT)
     for number, question in enumerate(questions):
         progress(number)
         found = find(engine, SearchRequest(query=question.text, profile=profile), project=PROJECT)
@@ -316,13 +307,3 @@ def judge(rankings: Mapping[str, Ranking], judgements: Mapping[str, Mapping[str,
         ndcg_at_10=mean(scored(ndcgs, questions)),
         recall_at_100=mean(scored(recalls, questions)),
     )
-
-
-def latency(took_ms: Sequence[float]) -> Latency:
-    """p50 and p95 by nearest rank: values that were measured. Pure."""
-    ordered = sorted(took_ms)
-    return Latency(p50_ms=_percentile(ordered, 50), p95_ms=_percentile(ordered, 95))
-
-
-def _percentile(ordered: Sequence[float], percent: int) -> float:
-    return ordered[math.ceil(percent / 100 * len(ordered)) - 1]

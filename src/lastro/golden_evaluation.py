@@ -15,7 +15,6 @@ from typing import Any
 from uuid import UUID
 
 from lastro import store
-from lastro.adoption import resolve
 from lastro.documents import Pipeline
 from lastro.embedders import fingerprint
 from lastro.embedding import embed_texts
@@ -138,17 +137,6 @@ def identity(engine: Engine, pipeline: Pipeline) -> dict[str, Any]:
         "chunking": {camel_case(name): chars for name, chars in asdict(pipeline.chunking).items()},
         "version": version("lastro"),
     }
-
-
-def profile_of(engine: Engine, name: str, *, project: str) -> Profile:
-    """The profile that a name means in a project now. Errors: NotFound, InvalidInput."""
-    with engine.database.transaction() as connection:
-        project_id = store.find_project(connection, project).id
-    with engine.database.transaction(projects=[project_id]) as connection:
-        profile, _scale = resolve(
-            connection, engine.profiles, name, project_id=project_id, embedder=engine.embedder.id
-        )
-    return profile
 
 
 def corpus_of(engine: Engine, *, project: str, pipeline: Pipeline) -> CorpusState:

@@ -12,11 +12,10 @@ from lastro.golden_evaluation import (
     corpus_of,
     identity,
     load_golden,
-    profile_of,
     run_golden,
 )
 from lastro.runs import GoldenRequest, Run, changes, run_from_json
-from lastro.search import Engine
+from lastro.search import Engine, profile_of
 from lastro.types import Progress
 
 LISTED_RUNS = 50

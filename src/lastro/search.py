@@ -137,6 +137,17 @@ def search(engine: Engine, request: SearchRequest, *, project: str) -> Outcome:
     )
 
 
+def profile_of(engine: Engine, name: str, *, project: str) -> Profile:
+    """The profile that a name means in a project now. Errors: NotFound, InvalidInput."""
+    with engine.database.transaction() as connection:
+        project_id = store.find_project(connection, project).id
+    with engine.database.transaction(projects=[project_id]) as connection:
+        profile, _scale = resolve(
+            connection, engine.profiles, name, project_id=project_id, embedder=engine.embedder.id
+        )
+    return profile
+
+
 def shown(found: Found) -> list[Ranked]:
     """The candidates whose evidence is enough, best first."""
     return [

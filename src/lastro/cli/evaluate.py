@@ -11,7 +11,7 @@ from rich.text import Text
 
 from lastro.app import build
 from lastro.cli.evaluations import comparison_lines, run_lines, runs_lines
-from lastro.cli.options import Format, FormatOption, ProjectOption
+from lastro.cli.options import Format, FormatOption, ProfileOption, ProjectOption
 from lastro.cli.output import (
     emit_data,
     emit_json,
@@ -64,7 +64,6 @@ GoldenArgument = Annotated[
     str,
     typer.Argument(metavar="GOLDEN", help="A .jsonl file, or the name of an imported golden set."),
 ]
-ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME", help="Ranking profile.")]
 KOption = Annotated[
     int, typer.Option("-k", metavar="N", help="Hits shown, and the depth of recall.")
 ]
@@ -247,9 +246,7 @@ def _warn(run_: Run | None) -> None:
 def beir(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder in the BEIR layout.")],
     *,
-    profile: Annotated[
-        str, typer.Option("--profile", metavar="NAME", help="Ranking profile.")
-    ] = "default",
+    profile: ProfileOption = "default",
     language: Annotated[
         str | None,
         typer.Option(

@@ -25,6 +25,18 @@ ProjectOption = Annotated[
         show_default=False,
     ),
 ]
+KOption = Annotated[int, typer.Option("-k", metavar="N", help="Number of hits.")]
+ScopeOption = Annotated[
+    list[str] | None,
+    typer.Option("--scope", metavar="S", help="docs or adr; may be repeated.", show_default=False),
+]
+PathOption = Annotated[
+    str | None,
+    typer.Option(
+        "--path", metavar="PREFIX", help="Only files whose path begins so.", show_default=False
+    ),
+]
+ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME", help="Ranking profile.")]
 PathArgument = Annotated[
     Path, typer.Argument(metavar="[PATH]", help="A Git repository or a folder.")
 ]

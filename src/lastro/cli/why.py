@@ -9,7 +9,15 @@ from rich.text import Text
 
 from lastro.app import build
 from lastro.cli.hits import number
-from lastro.cli.options import Format, FormatOption, ProjectOption
+from lastro.cli.options import (
+    Format,
+    FormatOption,
+    KOption,
+    PathOption,
+    ProfileOption,
+    ProjectOption,
+    ScopeOption,
+)
 from lastro.cli.output import (
     escaped,
     print_data,
@@ -21,7 +29,6 @@ from lastro.cli.output import (
 from lastro.cli.tables import table
 from lastro.config import load_settings
 from lastro.search import DEFAULT_K, SearchRequest
-from lastro.types import SCOPES
 from lastro.why import RULES, Counts, LegStanding, Standing, Why
 from lastro.wire import to_json
 
@@ -40,28 +47,10 @@ def why(
         ),
     ],
     project: ProjectOption = None,
-    k: Annotated[int, typer.Option("-k", metavar="N", help="Number of hits.")] = DEFAULT_K,
-    scope: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scope",
-            metavar="S",
-            help=f"{' or '.join(SCOPES[:2])}; may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    path: Annotated[
-        str | None,
-        typer.Option(
-            "--path",
-            metavar="PREFIX",
-            help="Only files whose path begins so.",
-            show_default=False,
-        ),
-    ] = None,
-    profile: Annotated[
-        str, typer.Option("--profile", metavar="NAME", help="Ranking profile.")
-    ] = "default",
+    k: KOption = DEFAULT_K,
+    scope: ScopeOption = None,
+    path: PathOption = None,
+    profile: ProfileOption = "default",
     format_: FormatOption = Format.TABLE,
 ) -> None:
     """Say where an expected passage fell out of a search, and what would bring it back."""

@@ -7,7 +7,16 @@ import typer
 
 from lastro.app import build
 from lastro.cli.hits import outcome_lines
-from lastro.cli.options import Format, FormatOption, PathArgument, ProjectOption
+from lastro.cli.options import (
+    Format,
+    FormatOption,
+    KOption,
+    PathArgument,
+    PathOption,
+    ProfileOption,
+    ProjectOption,
+    ScopeOption,
+)
 from lastro.cli.output import (
     print_data,
     print_json,
@@ -64,25 +73,10 @@ def search(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="The question, in any words.")],
     *,
     project: ProjectOption = None,
-    k: Annotated[int, typer.Option("-k", metavar="N", help="Number of hits.")] = DEFAULT_K,
-    scope: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scope", metavar="S", help="docs or adr; may be repeated.", show_default=False
-        ),
-    ] = None,
-    path: Annotated[
-        str | None,
-        typer.Option(
-            "--path",
-            metavar="PREFIX",
-            help="Only files whose path begins so.",
-            show_default=False,
-        ),
-    ] = None,
-    profile: Annotated[
-        str, typer.Option("--profile", metavar="NAME", help="Ranking profile.")
-    ] = "default",
+    k: KOption = DEFAULT_K,
+    scope: ScopeOption = None,
+    path: PathOption = None,
+    profile: ProfileOption = "default",
     explain: Annotated[
         bool, typer.Option("--explain", help="Show how each score was made.")
     ] = False,
