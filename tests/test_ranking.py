@@ -17,6 +17,7 @@ from lastro.profiles import (
     load_profiles,
     profile_from_json,
     profile_json,
+    shipped_profiles,
 )
 from lastro.ranking import (
     Candidate,
@@ -269,6 +270,11 @@ def test_settings_define_profiles_beside_the_shipped_ones() -> None:
 def test_a_profile_with_an_impossible_number_is_refused(table) -> None:
     with pytest.raises(ConfigError, match="mine"):
         load_profiles({"mine": table}, embedder="use-m3")
+
+
+def test_the_default_of_an_embedder_with_numbers_of_its_own_names_it() -> None:
+    assert shipped_profiles("use-m3")["default"].embedder == "use-m3"
+    assert shipped_profiles("another")["default"] == DEFAULT
 
 
 def test_a_shipped_profile_cannot_be_redefined() -> None:

@@ -102,7 +102,7 @@ SHIPPED: Mapping[str, Profile] = {p.name: p for p in (DEFAULT, ADR_0080, KB_RRF)
 
 
 # ``default`` for the embedders that it was calibrated with.
-CALIBRATED: Mapping[str, Profile] = {}
+CALIBRATED: Mapping[str, Profile] = {"use-m3": replace(DEFAULT, embedder="use-m3")}
 
 
 def shipped_profiles(embedder: str) -> dict[str, Profile]:
