@@ -27,8 +27,9 @@ from lastro.embedders import fingerprint
 from lastro.embedders.deterministic import DeterministicEmbedder
 from lastro.errors import InvalidInput
 from lastro.evaluation import PROJECT, store_passages
-from lastro.golden import Answer, FilePlace, GoldenQuestion, dump_golden, golden_set
+from lastro.golden import Answer, GoldenQuestion, dump_golden, golden_set
 from lastro.indexing import index
+from lastro.places import FilePlace
 from lastro.profiles import ADR_0080, DEFAULT, SHIPPED
 from lastro.search import Engine, SearchRequest, search
 from lastro.sources.files import FilePatterns

@@ -8,16 +8,9 @@ import pytest
 from rows import add_chunk, add_document, add_project
 
 from lastro.db.pool import Database
-from lastro.golden import (
-    Answer,
-    EntityPlace,
-    FilePlace,
-    GoldenQuestion,
-    Place,
-    SessionPlace,
-    golden_set,
-)
+from lastro.golden import Answer, GoldenQuestion, golden_set
 from lastro.judging import JudgedQuestion, chunks_covering, judged_chunks
+from lastro.places import EntityPlace, FilePlace, Place, SessionPlace
 
 
 class Shelf:

@@ -11,9 +11,10 @@ from lastro.documents import Pipeline
 from lastro.embedders import fingerprint
 from lastro.embedders.deterministic import DeterministicEmbedder
 from lastro.evaluation import PROJECT, store_passages
-from lastro.golden import Answer, FilePlace, GoldenQuestion, golden_set
+from lastro.golden import Answer, GoldenQuestion, golden_set
 from lastro.leg_cache import cache_golden, cache_set
 from lastro.metrics import ndcg
+from lastro.places import FilePlace
 from lastro.profiles import DEFAULT, SHIPPED
 from lastro.replay import fused, lexical_scores, ndcg_matrix
 from lastro.search import Engine, SearchRequest, find

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastro.golden import Answer, FilePlace, GoldenQuestion
-from lastro.places import Passage
+from lastro.golden import Answer, GoldenQuestion
+from lastro.places import FilePlace, Passage
 from lastro.suggesting import suggest_questions
 
 

@@ -5,18 +5,10 @@ from pathlib import Path
 from lastro import store
 from lastro.db.pool import Database
 from lastro.errors import InvalidInput, NotFound
-from lastro.golden import (
-    Answer,
-    EntityPlace,
-    FilePlace,
-    GoldenSet,
-    SessionPlace,
-    check_name,
-    golden_set,
-    parse_golden,
-    parse_questions,
-)
+from lastro.golden import Answer, GoldenSet, check_name, golden_set
+from lastro.golden_lines import parse_golden, parse_questions
 from lastro.judging import judged_chunks
+from lastro.places import EntityPlace, FilePlace, SessionPlace
 from lastro.store import AppConnection, GoldenVersion
 from lastro.suggesting import suggest_questions
 from lastro.types import GoldenCounts, GoldenImport, GoldenSummary, NotIndexed

@@ -12,8 +12,9 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_block import blockquote as quote_rule
 from markdown_it.token import Token
 
-from lastro.anchors import AnchorCounter, html_headings
+from lastro.anchors import AnchorCounter
 from lastro.frontmatter import Json, read_front_matter
+from lastro.html_headings import html_headings
 
 BlockKind = Literal[
     "heading",

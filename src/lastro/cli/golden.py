@@ -19,7 +19,8 @@ from lastro.cli.output import (
 from lastro.cli.tables import moment, table
 from lastro.config import load_settings
 from lastro.errors import Conflict, InvalidInput
-from lastro.golden import GoldenSet, InvalidGolden, dump_golden, golden_json, question_json
+from lastro.golden import GoldenSet, dump_golden, golden_json, question_json
+from lastro.golden_lines import InvalidGolden
 from lastro.types import GoldenCounts, GoldenImport
 from lastro.wire import to_json
 
