@@ -15,9 +15,9 @@ import lastro
 from lastro.cli.root import app as commands
 from lastro.config import Settings
 from lastro.errors import STATUS
-from lastro.lexical import SCOPE_FLOOR
 from lastro.lexical_sql import NEARNESS, RANK_WEIGHTS, VERBOSITY
 from lastro.profiles import ADR_0080, DEFAULT, Thresholds
+from lastro.terms import SCOPE_FLOOR
 from lastro.types import DegradedReason
 
 ROOT = Path(__file__).parent.parent

@@ -11,17 +11,7 @@ from psycopg.sql import Composable
 
 from lastro import store
 from lastro.filters import Predicate
-from lastro.lexical import (
-    ParsedForm,
-    QueryWord,
-    Term,
-    mass,
-    query_terms,
-    query_words,
-    storable,
-    unreached,
-    unseen,
-)
+from lastro.lexical import QueryWord, query_words, storable
 from lastro.lexical_sql import (
     LexicalScore,
     coverage,
@@ -32,6 +22,7 @@ from lastro.lexical_sql import (
 from lastro.profiles import Profile
 from lastro.ranking import Candidate
 from lastro.store import AppConnection, LegRow
+from lastro.terms import ParsedForm, Term, mass, query_terms, unreached, unseen
 from lastro.types import Degraded, LanguageStatistics
 
 # Rows that the filter keeps, up to which the vector leg reads them all. Exact search over 1,000

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from psycopg.sql import SQL, Composable, Literal
 
-from lastro.lexical import SCOPE_FLOOR, Term, tsquery
+from lastro.terms import SCOPE_FLOOR, Term, tsquery
 from lastro.types import LanguageStatistics
 
 # Weights of tsvector labels D, C, B, A: text 0.9, title and headings 1.

@@ -11,9 +11,9 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from lastro.lexical import SCOPE_FLOOR
 from lastro.profiles import Profile
 from lastro.ranking import SPREADS, VectorScale, freshness, weights
+from lastro.terms import SCOPE_FLOOR
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -14,13 +14,13 @@ from lastro.db.pool import savepoint
 from lastro.errors import StatementTimeout
 from lastro.filters import HardFilter, Predicate, compile_filter, parse_scopes
 from lastro.legs import LexicalLeg
-from lastro.lexical import Term
 from lastro.lexical_sql import match_any
 from lastro.places import FilePlace, covers, folded, normal_path, parse_place
 from lastro.profiles import Thresholds
 from lastro.ranking import MAX_K, Ranked, evidence, fusion_parts, one_per_place
 from lastro.search import Engine, Found, SearchRequest, find, shown
 from lastro.store import AppConnection, ExpectedChunk, LegRank
+from lastro.terms import Term
 from lastro.types import Degraded, ProfileRef, Scope
 
 Point = Literal[
