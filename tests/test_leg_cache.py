@@ -153,3 +153,18 @@ def test_a_set_is_judged_by_passage_and_excluded_ones_do_not_count(engine: Engin
         assert figure == pytest.approx(ndcg(gains, [1]), abs=1e-6)
     assert figures[SHIPS.index("junk")] == 0
     assert max(figures) == 1
+
+
+def test_passages_of_one_page_count_once_and_a_question_may_have_no_answer(engine: Engine) -> None:
+    data = RetrievalSet(
+        passages=passages(),
+        questions=(Question("page", f"the {SHIPS[0]} at dawn"), Question("none", "who sang?")),
+        judgements={"page": {"docs": 2}, "none": {}},
+        excluded={},
+    )
+    page, none = cache_set(
+        engine, data, profile=DEFAULT, group="ships", collapse="/", progress=quiet
+    )
+    # Every place is docs/SHIP.md: one page, which answers.
+    assert (page.unit_grade.tolist(), page.ideal_gains.tolist()) == ([2], [2])
+    assert (page.answerable, none.answerable) == (True, False)

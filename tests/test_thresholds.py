@@ -12,6 +12,7 @@ from lastro.replay import CachedQuestion
 from lastro.thresholds import choose_thresholds, hits_of, points
 
 BASE = Thresholds(both=0.2, vector_only=0.3, lexical_only=0.4)
+BASE_PROFILE = replace(DEFAULT, cosine="raw")
 
 
 def at(thresholds: Thresholds) -> Profile:
@@ -180,3 +181,37 @@ def test_the_choice_is_the_same_for_a_seed() -> None:
     first = choose_thresholds(questions, DEFAULT, base=BASE, seed=4)
     again = choose_thresholds(questions, DEFAULT, base=BASE, seed=4)
     assert first == again
+
+
+def in_group(questions: list[CachedQuestion], group: str) -> list[CachedQuestion]:
+    return [replace(question, group=group) for question in questions]
+
+
+def three_groups() -> list[CachedQuestion]:
+    """Two small groups whose answers stand high, and a large one whose answers stand low."""
+    return [
+        *in_group(told(24, right=0.7, wrong=0.3, unanswerable=8, seed=1), "a"),
+        *in_group(told(24, right=0.7, wrong=0.3, unanswerable=8, seed=2), "b"),
+        *in_group(told(240, right=0.4, wrong=0.1, unanswerable=80, seed=3), "c"),
+    ]
+
+
+def test_each_of_three_groups_is_left_out_whole() -> None:
+    choice = choose_thresholds(three_groups(), BASE_PROFILE, base=BASE, by_group=True)
+    assert len(choice.folds) == 3
+    without_c = three_groups()[:48]
+    alone = choose_thresholds(without_c, BASE_PROFILE, base=BASE, by_group=True)
+    # Nothing of the group left out had a part in the numbers it is judged by.
+    assert choice.folds[2] == alone.thresholds
+
+
+def test_groups_count_alike_whatever_their_size() -> None:
+    questions = three_groups()
+    choice = choose_thresholds(questions, BASE_PROFILE, base=BASE, by_group=True)
+    # The base's bars answer what has no answer in the two small groups, and not in the large one.
+    by_group = [
+        points(hits_of([q for q in questions if q.group == name], BASE_PROFILE), [BASE])[0]
+        for name in ("a", "b", "c")
+    ]
+    mean = sum(point.false_answers or 0.0 for point in by_group) / 3
+    assert choice.base.false_answers == pytest.approx(mean)

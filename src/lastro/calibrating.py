@@ -322,6 +322,7 @@ def choose(
         choice.setting if choice.recommended else base,
         base=base.threshold,
         precision=request.precision,
+        by_group=by_set,
         seed=request.seed,
     )
     return choice, thresholds, None

@@ -76,11 +76,14 @@ def cache_set(
     *,
     profile: Profile,
     group: str,
+    collapse: str | None = None,
     progress: Callable[[int], None],
 ) -> list[CachedQuestion]:
-    """The legs of every judged question of a retrieval set that ``evaluation.loaded`` stored.
+    """The legs of every question of a retrieval set that ``evaluation.loaded`` stored.
 
-    Chunks of one passage count as one unit. Errors: ProviderError where the embedder fails.
+    Chunks of one passage count as one unit, and with ``collapse`` passages of one collapsed id. A
+    question that is judged to have no relevant passage is unanswerable.
+    Errors: ProviderError where the embedder fails.
     """
     _embed(engine, [question.text for question in data.questions])
     made: list[CachedQuestion] = []
@@ -90,7 +93,7 @@ def cache_set(
         judgement = Judgement(
             id=question.id,
             group=group,
-            unit_of=lambda candidate: collapsed(candidate.place, None),
+            unit_of=lambda candidate: collapsed(candidate.place, collapse),
             grades=grades,
             ideal=tuple(grades.values()),
             excluded=data.excluded.get(question.id, frozenset()),

@@ -8,6 +8,7 @@ differs only where a hit that fails hides one that passes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +60,8 @@ class Point:
     """What a search shows at some thresholds, as shares; None where there is nothing to count.
 
     ``precision`` is of all hits shown, ``first_precision`` of first hits; ``false_answers`` are of
-    unanswerable questions, ``false_refusals`` of answerable ones, ``answered`` of all.
+    unanswerable questions, ``false_refusals`` of answerable ones, ``answered`` of all. Questions
+    count alike, or every group does.
     """
 
     thresholds: Thresholds
@@ -76,9 +78,10 @@ class ThresholdChoice:
 
     ``fitted`` is on all questions, ``held_out`` on each by numbers chosen without it, ``base`` with
     the profile's own. ``gain`` is how much smaller the sum of false answers and false refusals is
-    than the base's, held out, with its ``interval``. ``curve`` moves the bar of both legs and keeps
-    the rest. ``target`` is the precision asked for; ``reached`` says whether it could be had.
-    ``refusal`` says why the base's numbers should stay; None where these are recommended.
+    than the base's, held out, with its ``interval``. ``folds`` are the numbers that the parts left
+    out saw; whole groups stand in the order of their names. ``curve`` moves the bar of both legs
+    and keeps the rest. ``target`` is the precision asked for; ``reached`` says whether it could be
+    had. ``refusal`` says why the base's numbers should stay; None where these are recommended.
     """
 
     thresholds: Thresholds
@@ -89,6 +92,7 @@ class ThresholdChoice:
     base: Point
     gain: float
     interval: Interval
+    folds: tuple[Thresholds, ...]
     curve: tuple[Point, ...]
     answerable: int
     unanswerable: int
@@ -200,27 +204,30 @@ def _point(
     right: NDArray[np.int16],
     first: Flags,
     answerable: Flags,
+    worth: Floats,
 ) -> Point:
     shown = hits > 0
     return Point(
         thresholds=thresholds,
-        precision=_share(right.sum(), hits.sum()),
-        first_precision=_share(first.sum(), shown.sum()),
-        false_answers=_share((shown & ~answerable).sum(), (~answerable).sum()),
-        false_refusals=_share((~shown & answerable).sum(), answerable.sum()),
-        answered=_share(shown.sum(), len(shown)) or 0.0,
+        precision=_share(right, hits, worth),
+        first_precision=_share(first, shown, worth),
+        false_answers=_share(shown & ~answerable, ~answerable, worth),
+        false_refusals=_share(~shown & answerable, answerable, worth),
+        answered=_share(shown, np.ones_like(shown), worth) or 0.0,
     )
 
 
-def _share(part: int, whole: int) -> float | None:
-    return float(part) / float(whole) if whole else None
+def _share(part: NDArray[Any], whole: NDArray[Any], worth: Floats) -> float | None:
+    counted = float((whole * worth).sum())
+    return float((part * worth).sum()) / counted if counted else None
 
 
-def points(hits: Hits, tried: Sequence[Thresholds]) -> list[Point]:
-    """What a search shows at each of ``tried``."""
+def points(hits: Hits, tried: Sequence[Thresholds], *, worth: Floats | None = None) -> list[Point]:
+    """What a search shows at each of ``tried``; ``worth`` is what a question counts (None: 1)."""
     shown = _shown(hits, tried)
+    worth = np.ones(len(hits.answerable)) if worth is None else worth
     return [
-        _point(t, shown.hits[at], shown.right[at], shown.first[at], hits.answerable)
+        _point(t, shown.hits[at], shown.right[at], shown.first[at], hits.answerable, worth)
         for at, t in enumerate(tried)
     ]
 
@@ -234,39 +241,47 @@ def choose_thresholds(
     *,
     base: Thresholds,
     precision: float | None = None,
+    by_group: bool = False,
     seed: int = 0,
 ) -> ThresholdChoice:
     """Choose the three numbers for a stated precision of citations, or for balance.
 
     With ``precision`` the lowest bars at which that share of the hits shown is right. Without it
     the bars that balance false answers and false refusals, which needs unanswerable questions.
-    Errors: ValueError where there is neither.
+    With ``by_group`` every group counts alike, and where there are three or more each is left out
+    whole. Errors: ValueError where there are neither a precision nor unanswerable questions.
     """
     answerable = np.array([question.answerable for question in questions], dtype=np.bool_)
     if precision is None and answerable.all():
         raise ValueError("without unanswerable questions a precision must be stated")
     full = hits_of(questions, profile)
     words = hits_of([_without_vector(question) for question in questions], profile)
-    search = _Search(full=full, words=words, base=base, precision=precision)
+    groups = [question.group for question in questions]
+    worth = _worth(groups) if by_group else np.ones(len(groups))
+    search = _Search(full=full, words=words, base=base, precision=precision, worth=worth)
     chosen, reached = search.choose(np.arange(len(questions)))
-    parts = _parts(answerable, seed=seed)
+    is_grouped = by_group and len(set(groups)) >= 3
+    parts = np.unique(groups, return_inverse=True)[1] if is_grouped else _parts(answerable, seed)
     picks = [search.choose(np.flatnonzero(parts != part))[0] for part in np.unique(parts)]
     shown = _shown(full, [*picks, chosen, base])
     where = np.searchsorted(np.unique(parts), parts)
     everyone = np.arange(len(questions))
     held = (shown.hits[where, everyone], shown.right[where, everyone], shown.first[where, everyone])
-    errors = _errors(shown.hits[-1], answerable) - _errors(held[0], answerable)
+    errors = _errors(shown.hits[-1], answerable, worth) - _errors(held[0], answerable, worth)
     around = mean_interval(errors, seed=seed) or Interval(0.0, 0.0)
     return ThresholdChoice(
         thresholds=chosen,
         target=precision,
         reached=reached,
-        fitted=points(full, [chosen])[0],
-        held_out=_point(chosen, *held, answerable),
-        base=points(full, [base])[0],
+        fitted=points(full, [chosen], worth=worth)[0],
+        held_out=_point(chosen, *held, answerable, worth),
+        base=points(full, [base], worth=worth)[0],
         gain=float(errors.mean()),
         interval=around,
-        curve=tuple(points(full, [_with_both(chosen, bar) for bar in _curve_bars(full)])),
+        folds=tuple(picks),
+        curve=tuple(
+            points(full, [_with_both(chosen, bar) for bar in _curve_bars(full)], worth=worth)
+        ),
         answerable=int(answerable.sum()),
         unanswerable=int((~answerable).sum()),
         refusal=_refusal(precision, reached=reached, around=around),
@@ -283,15 +298,20 @@ def _refusal(precision: float | None, *, reached: bool, around: Interval) -> str
     return None
 
 
-def _errors(hits: NDArray[np.int16], answerable: Flags) -> Floats:
+def _errors(hits: NDArray[np.int16], answerable: Flags, worth: Floats) -> Floats:
     """Each question's part of the two rates; their mean is the sum of both rates."""
     wrong = (hits > 0) != answerable
-    own = int(answerable.sum())
-    parts = np.where(answerable, 1 / max(own, 1), 1 / max(len(answerable) - own, 1))
-    return wrong * parts * len(answerable)
+    own, others = float(worth[answerable].sum()), float(worth[~answerable].sum())
+    return wrong * worth * np.where(answerable, 1 / (own or 1), 1 / (others or 1)) * len(worth)
 
 
-def _parts(answerable: Flags, *, seed: int) -> Ints:
+def _worth(groups: Sequence[str]) -> Floats:
+    """What each question counts so that groups count alike; 1 on average."""
+    sizes = {group: groups.count(group) for group in set(groups)}
+    return np.array([len(groups) / len(sizes) / sizes[group] for group in groups])
+
+
+def _parts(answerable: Flags, seed: int) -> Ints:
     """A fold for each question, with its share of either kind."""
     random = np.random.default_rng(seed)
     shuffled = random.permutation(len(answerable))
@@ -327,9 +347,16 @@ class _Search:
     """Every threshold that may be chosen, with what it does, computed once for all folds."""
 
     def __init__(
-        self, *, full: Hits, words: Hits, base: Thresholds, precision: float | None
+        self,
+        *,
+        full: Hits,
+        words: Hits,
+        base: Thresholds,
+        precision: float | None,
+        worth: Floats,
     ) -> None:
         self._answerable = full.answerable
+        self._worth = worth
         self._precision = precision
         outage = [replace(base, lexical_only=bar) for bar in WORD_BARS]
         self._outage_shown = _shown(words, outage)
@@ -377,21 +404,21 @@ class _Search:
 
     def _objective(self, answered: Flags, questions: Ints) -> Floats:
         """The worse of both rates and a little of their sum, (thresholds,)."""
-        answerable = self._answerable[questions]
-        shown = answered[:, questions]
-        false_answers = shown[:, ~answerable].sum(axis=1) / max((~answerable).sum(), 1)
-        false_refusals = (~shown[:, answerable]).sum(axis=1) / max(answerable.sum(), 1)
+        own = questions[self._answerable[questions]]
+        others = questions[~self._answerable[questions]]
+        false_answers = _mean(answered[:, others], self._worth[others])
+        false_refusals = _mean(~answered[:, own], self._worth[own])
         worse = np.maximum(false_answers, false_refusals)
         return worse + SUM_PART * (false_answers + false_refusals)
 
     def _precise(self, questions: Ints, target: float) -> tuple[Thresholds, bool]:
         """The lowest bars with the precision, one number after the other: words, then both."""
-        words_at = _lowest(_precision(self._outage_shown, questions), target)
+        words_at = _lowest(_precision(self._outage_shown, questions, self._worth), target)
         words = WORD_BARS[-1] if words_at is None else WORD_BARS[words_at]
         numbers: Ints = np.flatnonzero([tried.lexical_only == words for tried in self._tried])
         own = questions[self._answerable[questions]]
-        refused = (self._shown.hits[numbers][:, own] == 0).mean(axis=1)
-        precision = _precision(self._shown, questions)[numbers]
+        refused = _mean(self._shown.hits[numbers][:, own] == 0, self._worth[own])
+        precision = _precision(self._shown, questions, self._worth)[numbers]
         precision[refused > MOST_REFUSED] = -1.0
         at = _lowest(precision, target)
         best = int(precision.argmax()) if at is None else at
@@ -410,9 +437,14 @@ def _answered(hits: Hits, gap: float, bars: Sequence[float]) -> Flags:
     return (by_words[:, None, :] | by_both[None, :, :]).reshape(-1, len(joint))
 
 
-def _precision(shown: _Shown, questions: Ints) -> Floats:
-    hits = shown.hits[:, questions].sum(axis=1)
-    return shown.right[:, questions].sum(axis=1) / np.maximum(hits, 1)
+def _mean(flags: Flags, worth: Floats) -> Floats:
+    """The share of the questions that are marked, in each row; 0 of none."""
+    return flags @ worth / (float(worth.sum()) or 1.0)
+
+
+def _precision(shown: _Shown, questions: Ints, worth: Floats) -> Floats:
+    hits = shown.hits[:, questions] @ worth[questions]
+    return shown.right[:, questions] @ worth[questions] / np.where(hits == 0, 1.0, hits)
 
 
 def _lowest(precision: Floats, target: float) -> int | None:

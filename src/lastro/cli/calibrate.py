@@ -207,7 +207,8 @@ def _choice_json(choice: Choice) -> dict[str, Any]:
 
 
 def _thresholds_json(choice: ThresholdChoice) -> dict[str, Any]:
-    return to_json(choice) | {
+    written: dict[str, Any] = to_json(choice)
+    return {key: value for key, value in written.items() if key != "folds"} | {
         "recommended": choice.recommended,
         "abstentionMeasured": choice.abstention_measured,
     }
