@@ -25,7 +25,8 @@ from lastro.profiles import DEFAULT, Thresholds
 from lastro.search import Engine, SearchRequest, find, search
 from lastro.sources.files import FilePatterns
 from lastro.types import FileOrigin, IndexRequest
-from lastro.why import Why, why
+from lastro.why import why
+from lastro.why_findings import Why
 from lastro.writing import Writer
 
 # The vectors of these tests mean nothing: without a threshold every candidate may be shown.
@@ -279,6 +280,23 @@ def test_under_the_threshold_the_nearest_rule_is_told_with_its_value(
 def test_a_hit_has_its_rank_and_no_remedy(railway: Railway):
     told = railway.why("brakes tested at dawn", "docs/tenders.md#brakes", profile=WORDS_ONLY)
     assert (told.point, told.rank, told.remedy) == ("hit", 1, None)
+
+
+def test_where_a_project_has_two_sources_the_one_of_a_passage_is_named(
+    railway: Railway, tmp_path_factory: pytest.TempPathFactory
+):
+    alone = railway.why("ballast", "docs/engines.md", profile=WORDS_ONLY)
+    assert alone.passage is not None
+    assert alone.passage.place == "docs/engines.md:1-3"
+    other = Railway(railway.database, railway.owner_url, tmp_path_factory.mktemp("canal"))
+    other.index({"docs/boats.md": "# Boats\n\nBoats need ballast too.\n"})
+    told = railway.why("ballast", "docs/boats.md", profile=WORDS_ONLY, k=1)
+    assert told.passage is not None
+    assert told.passage.source != alone.passage.source
+    assert told.passage.place == f"docs/boats.md:1-3 of {told.passage.source}"
+    assert told.said.startswith(f"{told.passage.place} ")
+    sources = {place.place.partition(" of ")[2] for place in told.above}
+    assert sources <= {told.passage.source, alone.passage.source}
 
 
 # --- never against search

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lastro.calibrating import Calibrated, CalibrationRequest, SelfCalibrated
     from lastro.chunk_sweep import Sweep, SweepRequest
     from lastro.golden_runs import GoldenRuns
-    from lastro.why import Why
+    from lastro.why_findings import Why
     from lastro.writing import Writer
 
 

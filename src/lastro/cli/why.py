@@ -29,7 +29,7 @@ from lastro.cli.output import (
 from lastro.cli.tables import table
 from lastro.config import load_settings
 from lastro.search import DEFAULT_K, SearchRequest
-from lastro.why import RULES, Counts, LegStanding, Standing, Why
+from lastro.why_findings import RULES, Counts, LegStanding, Standing, Why
 from lastro.wire import to_json
 
 LABEL_COLUMNS = 10

@@ -23,6 +23,7 @@ class ExpectedChunk:
     """A chunk of a file, whatever its status."""
 
     id: UUID
+    source: str
     path: str
     heading_path: list[str]
     anchor: str | None

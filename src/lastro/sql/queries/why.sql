@@ -12,8 +12,8 @@ ORDER BY place;
 -- The chunks of the named files, published or not, in the order of their text.
 -- Indexes documents_place_key and chunks_ordinal_key.
 SELECT
-    c.id, c.source_path AS path, c.heading_path, c.anchor, c.line_start, c.line_end, c.scope,
-    c.status, c.embedding_model IS NOT NULL AS has_vector
+    c.id, d.source, c.source_path AS path, c.heading_path, c.anchor, c.line_start, c.line_end,
+    c.scope, c.status, c.embedding_model IS NOT NULL AS has_vector
 FROM lastro.documents AS d
 JOIN lastro.chunks AS c ON c.project_id = d.project_id AND c.document_id = d.id
 WHERE d.project_id = %(project_id)s::bigint AND d.kind = 'file'
