@@ -178,6 +178,20 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
     assert "Commands:" in capsys.readouterr().out
 
 
+def test_no_command_waits_for_what_only_another_needs():
+    # A third of a second of parsers and measures, at every search.
+    idle = ("calibrating", "chunk_sweep", "golden_evaluation", "markdown", "suggesting", "why")
+    said = subprocess.run(
+        [sys.executable, "-c", "import lastro.cli.root, sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=TIMEOUT_S,
+    ).stdout.split()
+    assert "lastro.search" in said
+    assert not {f"lastro.{name}" for name in idle} & set(said)
+
+
 def test_the_release_is_told(capsys: pytest.CaptureFixture[str]):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"lastro {version('lastro')}\n"

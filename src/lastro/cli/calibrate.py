@@ -1,23 +1,25 @@
 """``lastro calibrate``: ranking numbers chosen on judged questions."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
 from lastro.app import build
-from lastro.calibrating import Calibrated, CalibrationRequest
 from lastro.calibration import DEFAULT_SETTINGS, Choice
-from lastro.chunk_sweep import DEFAULT_OVERLAPS, DEFAULT_TARGETS, Sweep, SweepRequest
 from lastro.cli.options import Format, FormatOption, ProjectOption
 from lastro.cli.output import print_data, print_json, progress_bar
 from lastro.cli.tables import pairs, table
 from lastro.config import load_settings
 from lastro.errors import InvalidInput
 from lastro.profiles import Profile, Thresholds
-from lastro.thresholds import Point, ThresholdChoice
 from lastro.wire import to_json
+
+if TYPE_CHECKING:
+    from lastro.calibrating import Calibrated
+    from lastro.chunk_sweep import Sweep
+    from lastro.thresholds import Point, ThresholdChoice
 
 # Rows of the curve that a table shows.
 CURVE_ROWS = 12
@@ -80,6 +82,8 @@ def calibrate(
     format_: FormatOption = Format.TABLE,
 ) -> None:
     """Choose ranking numbers on judged questions, or say that none is certainly better."""
+    from lastro.calibrating import CalibrationRequest
+
     if self_ == bool(golden):
         raise InvalidInput(
             "calibrate on golden sets, or on the project's own texts",
@@ -160,6 +164,8 @@ def _sweep(
     seed: int,
     format_: Format,
 ) -> None:
+    from lastro.chunk_sweep import DEFAULT_OVERLAPS, DEFAULT_TARGETS, SweepRequest
+
     if len(golden) != 1:
         raise InvalidInput("chunk sizes are tried on one set at a time")
     request = SweepRequest(
@@ -180,7 +186,7 @@ def _sweep(
 # --- JSON
 
 
-def calibrated_json(made: Calibrated) -> dict[str, Any]:
+def calibrated_json(made: "Calibrated") -> dict[str, Any]:
     """What was found and made, in camelCase."""
     choice, thresholds = made.choice, made.thresholds
     return {
@@ -206,7 +212,7 @@ def _choice_json(choice: Choice) -> dict[str, Any]:
     }
 
 
-def _thresholds_json(choice: ThresholdChoice) -> dict[str, Any]:
+def _thresholds_json(choice: "ThresholdChoice") -> dict[str, Any]:
     written: dict[str, Any] = to_json(choice)
     return {key: value for key, value in written.items() if key != "folds"} | {
         "recommended": choice.recommended,
@@ -217,7 +223,7 @@ def _thresholds_json(choice: ThresholdChoice) -> dict[str, Any]:
 # --- tables
 
 
-def _lines(made: Calibrated) -> Iterator[Text]:
+def _lines(made: "Calibrated") -> Iterator[Text]:
     choice = made.choice
     around = choice.interval
     yield pairs(
@@ -257,7 +263,7 @@ def _number(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _threshold_lines(choice: ThresholdChoice) -> Iterator[Text]:
+def _threshold_lines(choice: "ThresholdChoice") -> Iterator[Text]:
     yield pairs(
         {
             "thresholds": _three(choice.thresholds),
@@ -293,7 +299,7 @@ def _three(thresholds: Thresholds) -> str:
     )
 
 
-def _said(point: Point) -> str:
+def _said(point: "Point") -> str:
     return (
         f"precision {_share(point.precision)}, first hit right {_share(point.first_precision)}, "
         f"false answers {_share(point.false_answers)}, "
@@ -305,7 +311,7 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.1%}"
 
 
-def _result(made: Calibrated) -> str:
+def _result(made: "Calibrated") -> str:
     if made.profile is None:
         return f"nothing is recommended: {made.base.name} v{made.base.version} stays"
     if not made.stored:
@@ -316,7 +322,7 @@ def _result(made: Calibrated) -> str:
     return f"{version} is stored; adopt it with `lastro profiles adopt {version}`"
 
 
-def _sweep_lines(swept: Sweep) -> Iterator[Text]:
+def _sweep_lines(swept: "Sweep") -> Iterator[Text]:
     yield from table(
         ("chunks of", "overlap", "nDCG@10", "gain", "from", "to"),
         [
