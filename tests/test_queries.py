@@ -376,6 +376,7 @@ PARAMETERS: dict[str, Any] = {
     "embedding": HalfVector(query_vector()),
     "embeddings": [str([1.0] * WIDTH)],
     "finished": True,
+    "first_project": LARGE,
     "fingerprint": "print",
     "form_nos": [0],
     "forms": ["ballast"],

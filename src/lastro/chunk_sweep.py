@@ -167,7 +167,7 @@ def _asked(
         return profile, cached
     profile = profile_of(engine, request.profile, project=project)
     golden, _ = human_questions(load_golden(engine, request.golden, project=project))
-    sources = project_sources(engine.database, project)[1]
+    own, sources = project_sources(engine.database, project)
     with scratch_database(admin_url) as url, Database(url) as database:
         writer = Writer(
             database=database,
@@ -175,6 +175,7 @@ def _asked(
             embedder=engine.embedder,
             pipeline=pipeline,
             cache=engine.database,
+            cache_project=own.id,
         )
         for source in sources:
             asked = IndexRequest(

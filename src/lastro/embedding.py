@@ -26,11 +26,17 @@ class Embedded:
 
 
 def embed_texts(
-    cache: Database, embedder: Embedder, texts: Sequence[str], *, role: Role
+    cache: Database,
+    embedder: Embedder,
+    texts: Sequence[str],
+    *,
+    role: Role,
+    first_project: int | None = None,
 ) -> Embedded:
     """Embed ``texts``; a provider's failure is a value, never an exception.
 
-    ``cache`` is the database that keeps the vectors for the next time.
+    ``cache`` is the database that keeps the vectors for the next time; ``first_project`` whose
+    texts these are there.
     No transaction is open while the embedder works. A blank text has no vector.
     """
     identity = fingerprint(embedder)
@@ -53,7 +59,12 @@ def embed_texts(
             break
         fresh = dict(zip(batch, made, strict=True))
         with cache.transaction() as connection:
-            store.cache_embeddings(connection, fresh, fingerprint=identity)
+            store.cache_embeddings(
+                connection,
+                fresh,
+                fingerprint=identity,
+                first_project=store.QUESTIONS if role == "query" else first_project,
+            )
         known.update(fresh)
     return Embedded([known.get(key) for key in hashes], failure)
 

@@ -27,7 +27,8 @@ class Writer:
     """Stores documents with their vectors, and counts what it embedded.
 
     ``admin_url`` is the owner's address: the vector column comes with the first vector.
-    ``cache`` is the database whose embedding cache is used; ``database`` where none is named.
+    ``cache`` is the database whose embedding cache is used, and ``cache_project`` whose texts
+    these are there; ``database`` and the project written to where none is named.
     """
 
     database: Database
@@ -35,6 +36,7 @@ class Writer:
     embedder: Embedder
     pipeline: Pipeline
     cache: Database | None = None
+    cache_project: int | None = None
     embedded: int = 0
     without_vector: int = 0
     reason: DegradedReason | None = None
@@ -60,7 +62,8 @@ class Writer:
 
     def write(self, batch: Sequence[Prepared], *, project_id: int, stale: Iterable[UUID]) -> None:
         """Store ``batch`` and delete ``stale`` in one transaction."""
-        vectors = self._embed([text for item in batch for text in item.texts])
+        texts = [text for item in batch for text in item.texts]
+        vectors = self._embed(texts, project_id=project_id)
         position = 0
         rows: list[tuple[Prepared, list[store.ChunkRow]]] = []
         for item in batch:
@@ -89,7 +92,7 @@ class Writer:
             with self.database.transaction(projects=[project_id]) as connection:
                 rows = store.chunks_without_vector(connection, project_id, limit=REPAIR_CHUNKS)
             texts = [embedded_text(row) for row in rows]
-            vectors = self._embed(texts) if rows else []
+            vectors = self._embed(texts, project_id=project_id) if rows else []
             done = [(row.id, v) for row, v in zip(rows, vectors, strict=True) if v is not None]
             with self.database.transaction(projects=[project_id]) as connection:
                 if done:
@@ -104,12 +107,18 @@ class Writer:
                     return
                 store.complete_documents(connection, project_id)
 
-    def _embed(self, texts: Sequence[str]) -> list[NDArray[np.float32] | None]:
+    def _embed(self, texts: Sequence[str], *, project_id: int) -> list[NDArray[np.float32] | None]:
         if self.reason is not None:
             # One probe a run: a dead embedder is not asked again for every batch.
             self.without_vector += len(texts)
             return [None] * len(texts)
-        result = embed_texts(self.cache or self.database, self.embedder, texts, role="document")
+        result = embed_texts(
+            self.cache or self.database,
+            self.embedder,
+            texts,
+            role="document",
+            first_project=project_id if self.cache is None else self.cache_project,
+        )
         if result.failure is not None:
             self.reason = result.failure.reason
         made = sum(vector is not None for vector in result.vectors)

@@ -84,6 +84,7 @@ from lastro.store.self_checks import (
     save_check,
 )
 from lastro.store.vectors import (
+    QUESTIONS,
     ActiveEmbedder,
     UnembeddedChunk,
     active_embedder,
@@ -108,6 +109,7 @@ from lastro.store.why import (
 )
 
 __all__ = [
+    "QUESTIONS",
     "ActiveEmbedder",
     "AppConnection",
     "ChunkRow",

@@ -14,6 +14,10 @@ from lastro.db.pool import AppConnection
 from lastro.sql import load_queries
 
 
+# Stands for a project where a cached text was a question: erasing anything drops them all.
+QUESTIONS = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveEmbedder:
     """The embedder whose vectors this database holds."""
@@ -121,12 +125,14 @@ def cache_embeddings(
     vectors: Mapping[bytes, NDArray[np.float32]],
     *,
     fingerprint: str,
+    first_project: int | None = None,
 ) -> None:
-    """Keep vectors by the hash of their text."""
+    """Keep vectors by the hash of their text, and whose text it is: QUESTIONS, or no project's."""
     connection.execute(
         load_queries("vectors")["cache_embeddings"],
         {
             "fingerprint": fingerprint,
+            "first_project": first_project,
             "hashes": list(vectors),
             "embeddings": [vector.astype("<f4").tobytes() for vector in vectors.values()],
         },

@@ -47,8 +47,10 @@ FROM lastro.embedding_cache
 WHERE fingerprint = %(fingerprint)s AND text_hash = ANY (%(hashes)s::bytea[]);
 
 -- name: cache_embeddings
-INSERT INTO lastro.embedding_cache (fingerprint, text_hash, embedding)
-SELECT %(fingerprint)s, h.text_hash, h.embedding
+-- In one order, so that two writers never wait for each other crosswise. first_project is the
+-- project whose text it is, 0 for a question, null for a text of no project.
+INSERT INTO lastro.embedding_cache (fingerprint, text_hash, embedding, first_project)
+SELECT %(fingerprint)s, h.text_hash, h.embedding, %(first_project)s::bigint
 FROM unnest(%(hashes)s::bytea[], %(embeddings)s::bytea[]) AS h (text_hash, embedding)
 ORDER BY h.text_hash
 ON CONFLICT ON CONSTRAINT embedding_cache_pkey DO NOTHING;
