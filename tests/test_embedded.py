@@ -8,13 +8,14 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
+from homes import SOON_S, open_folder, processes_of, programs, value, wait_until
+from postgres import SPEEDY
 
 from lastro.db import postmaster as pm
 from lastro.db.binaries import find_binaries, usable_binaries
@@ -22,9 +23,6 @@ from lastro.db.cluster import socket_folder
 from lastro.db.embedded import EmbeddedPostgres
 from lastro.db.privileges import choose_user, run_as
 from lastro.errors import ConfigError, DatabaseUnavailable
-
-SPEEDY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
-SOON_S = 30.0  # the patience a busy machine needs; nothing here takes a second of it
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root alone drops to another user")
 
@@ -58,13 +56,6 @@ for _ in range(int(sys.argv[2])):
     children.append(pid)
 sys.exit(max(os.waitpid(pid, 0)[1] for pid in children) and 1)
 """
-
-
-def open_folder() -> Path:
-    """A folder that the server's user can pass through, as pytest's own tmp_path is not."""
-    path = Path(tempfile.mkdtemp(prefix="lastro-embedded-"))
-    path.chmod(0o711)
-    return path
 
 
 @pytest.fixture
@@ -105,21 +96,6 @@ def starter(home: Path, *, idle_s: float = 0.0, then: str = "") -> list[str]:
     return [sys.executable, "-c", START + then, str(home), str(idle_s)]
 
 
-def value(url: str, query: str) -> object:
-    with psycopg.connect(url) as connection:
-        row = connection.execute(query).fetchone()
-        return row[0] if row else None
-
-
-def wait_until(what: Callable[[], bool], limit_s: float = SOON_S) -> bool:
-    deadline = time.monotonic() + limit_s
-    while not what():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
 def running_pid(home: Path) -> int:
     pid = embedded(home).status().pid
     assert pid is not None
@@ -128,11 +104,14 @@ def running_pid(home: Path) -> int:
 
 def watchers(home: Path) -> list[int]:
     """PIDs of the watchers of ``home``; they alone have its path as an argument."""
-    listing = subprocess.run(
-        ["ps", "-eww", "-o", "pid=,args="], capture_output=True, text=True, check=True
-    )
-    lines = [line.split() for line in listing.stdout.splitlines()]
-    return [int(line[0]) for line in lines if str(home) in line and pm.__file__ in line]
+    return [pid for pid in processes_of(home) if pm.__file__.encode() in arguments_of(pid)]
+
+
+def arguments_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def is_watched(home: Path) -> bool:
@@ -147,18 +126,6 @@ def kill_hard(home: Path) -> None:
     pid = running_pid(home)
     os.kill(pid, signal.SIGKILL)
     assert wait_until(lambda: not pm.alive(pid))
-
-
-def programs(folder: Path, **scripts: str) -> Path:
-    """A folder of PostgreSQL's programs in which ``scripts`` stand in for some."""
-    folder.mkdir(mode=0o755)
-    for program in ("initdb", "postgres"):
-        if program in scripts:
-            (folder / program).write_text("#!/bin/sh\n" + scripts[program])
-            (folder / program).chmod(0o755)
-        else:
-            (folder / program).symlink_to(find_binaries(None) / program)
-    return folder
 
 
 def test_start_returns_an_address_that_a_driver_can_use(home: Path) -> None:

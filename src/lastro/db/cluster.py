@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lastro.db import postmaster as pm
 from lastro.db.binaries import Binaries
-from lastro.db.privileges import ServerUser, ensure_private_folder, run_as
+from lastro.db.privileges import ServerUser, ensure_private_folder, run_as, without_libpq
 from lastro.errors import ConfigError, DatabaseUnavailable
 
 # 107 bytes on Linux, 103 on macOS (unix(7), unix(4)).
@@ -50,29 +50,37 @@ def ensure_data(
 
     Errors: DatabaseUnavailable when it is another major version's or initdb fails.
     """
-    for left_over in layout.server.glob("data.new-*"):  # a killed initdb's
+    finish_swap(layout)
+    for left_over in layout.server.glob("data.new-*"):  # a killed initdb's or upgrade's
         shutil.rmtree(left_over, ignore_errors=True)
     found = data_version(layout.data)
     if found == str(binaries.major):
         _drop_unreadable_lock(layout.data)
         return
     if found is not None:
-        raise DatabaseUnavailable(
-            f"the database in {layout.data} was made by PostgreSQL {found}, and the programs in "
-            f"{binaries.folder} are PostgreSQL {binaries.major}",
-            remedy=f"set LASTRO_POSTGRES_BIN to the bin folder of PostgreSQL {found}, or move "
-            f"{layout.data} away and index again",
-        )
+        raise _other_version(layout, found, binaries)
     if layout.data.exists():
         raise ConfigError(f"{layout.data} is in the way: it is no database", remedy="move it away")
-    _init_data(layout, binaries, user, timeout_s=timeout_s, durable=durable)
-
-
-def _init_data(
-    layout: pm.Layout, binaries: Binaries, user: ServerUser, *, timeout_s: float, durable: bool
-) -> None:
     scratch = layout.server / f"data.new-{secrets.token_hex(4)}"
-    command = [str(binaries.folder / "initdb"), "-D", str(scratch), "-U", pm.SUPERUSER]
+    init_data(scratch, binaries, user, timeout_s=timeout_s, durable=durable)
+    scratch.rename(layout.data)
+
+
+def _other_version(layout: pm.Layout, found: str, binaries: Binaries) -> DatabaseUnavailable:
+    other = f"set LASTRO_POSTGRES_BIN to the bin folder of PostgreSQL {found}"
+    is_older = found.isdecimal() and int(found) < binaries.major
+    return DatabaseUnavailable(
+        f"the database in {layout.data} was made by PostgreSQL {found}, and the programs in "
+        f"{binaries.folder} are PostgreSQL {binaries.major}",
+        remedy=f"run `lastro db upgrade`, or {other}" if is_older else other,
+    )
+
+
+def init_data(
+    target: Path, binaries: Binaries, user: ServerUser, *, timeout_s: float, durable: bool
+) -> None:
+    """Make a data directory at ``target``, or nothing. Errors: DatabaseUnavailable."""
+    command = [str(binaries.folder / "initdb"), "-D", str(target), "-U", pm.SUPERUSER]
     command += ["-E", "UTF8", "--locale=C.UTF-8", "--auth-local=trust", "--auth-host=reject"]
     if binaries.major >= BUILTIN_LOCALE_SINCE:
         command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
@@ -81,17 +89,59 @@ def _init_data(
     try:
         result = run_as(user, command, timeout_s=timeout_s)
         if result.returncode == 0:
-            scratch.rename(layout.data)
             return
         said = "\n".join((result.stdout + result.stderr).splitlines()[-LOG_TAIL_LINES:])
     except subprocess.TimeoutExpired:
         said = f"not finished after {timeout_s:g} s"
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    shutil.rmtree(target, ignore_errors=True)
     raise DatabaseUnavailable(
-        f"initdb could not make the database in {layout.data}:\n{said}",
+        f"initdb could not make the database in {target}:\n{said}",
         remedy="mend what initdb names (space on the disk, rights on the folder) and try again",
     )
+
+
+def server_environment(data: Path) -> dict[str, str]:
+    """A server's environment, told which PID a killed server left in the lock file of ``data``.
+
+    PostgreSQL takes a lock file for its own when the PID in it is that of its grandparent as
+    this variable gives it (``CreateLockFile`` in miscinit.c; made for restarts after a crash
+    where PIDs repeat). A stranger who has that PID by now then does not stop the start, and
+    the file's other guard stays: the memory block of a server that still lives.
+    """
+    stale = pm.read_postmaster(data)
+    named = {} if stale is None else {"PG_GRANDPARENT_PID": str(stale.pid)}
+    return {**without_libpq(), **named}
+
+
+def upgraded_folder(layout: pm.Layout) -> Path:
+    """Where a whole and verified upgrade waits for its place; from then on it is the database."""
+    return layout.server / "data.upgraded"
+
+
+def finish_swap(layout: pm.Layout) -> None:
+    """Put a verified upgrade in its place, also where an earlier process was killed at it.
+
+    The caller holds the lock, and no server runs. Two renames cannot be one, so each state
+    between them leads here: the old data goes only when the new is where the old was.
+    """
+    upgraded, old = upgraded_folder(layout), layout.server / "data.old"
+    if upgraded.exists():
+        if layout.data.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            layout.data.rename(old)
+        upgraded.rename(layout.data)
+        sync_folder(layout.server)
+    if layout.data.exists():
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in ``folder`` outlast a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _drop_unreadable_lock(data: Path) -> None:
@@ -133,15 +183,16 @@ def prune_logs(layout: pm.Layout) -> None:
 
 def log_tail(layout: pm.Layout) -> str:
     """The last lines of the newest start's log, to be quoted in an error."""
-    lines = _last_lines(layout.log / START_LOG)
+    lines = last_lines(layout.log / START_LOG)
     if any(str(layout.log) in line for line in lines):  # "future log output will appear in"
         logs = layout.log.glob("postgres-*.log")
         newest = max(logs, key=lambda log: log.stat().st_mtime, default=None)
-        lines = [] if newest is None else _last_lines(newest)
+        lines = [] if newest is None else last_lines(newest)
     return "".join(f"\n  {line}" for line in lines)
 
 
-def _last_lines(log: Path) -> list[str]:
+def last_lines(log: Path) -> list[str]:
+    """The end of ``log``; nothing where there is none."""
     if not log.exists():
         return []
     return log.read_bytes()[-8192:].decode(errors="replace").splitlines()[-LOG_TAIL_LINES:]

@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -26,13 +26,22 @@ from lastro.db.cluster import (
     data_version,
     drop_socket_lock,
     ensure_data,
+    finish_swap,
     log_tail,
     prepare_folders,
     prune_logs,
+    server_environment,
     socket_folder,
+    upgraded_folder,
 )
-from lastro.db.privileges import choose_user, ensure_reachable, make_home, spawn_detached
-from lastro.errors import ConfigError, DatabaseUnavailable
+from lastro.db.privileges import (
+    choose_user,
+    ensure_reachable,
+    make_home,
+    spawn_detached,
+)
+from lastro.db.upgrade import Site, Upgrade, upgrade
+from lastro.errors import ConfigError, DatabaseUnavailable, NotFound
 
 IDLE_S = 900.0  # contract: fifteen idle minutes
 START_TIMEOUT_S = 120.0  # crash recovery replays up to max_wal_size (1 GB) of log
@@ -148,6 +157,55 @@ class EmbeddedPostgres:
             url=_url(server) if server and running and server.socket_dir else None,
         )
 
+    def upgrade(
+        self, *, old_programs: Path | None = None, say: Callable[[str], None] = lambda _step: None
+    ) -> Upgrade:
+        """Copy the data of an older PostgreSQL into a database of this one; see ``upgrade.py``.
+
+        ``old_programs`` is the ``bin`` folder of the older one where the package lacks it; ``say``
+        is told each step. No server runs afterwards. Errors: NotFound without a database,
+        DatabaseUnavailable while it is in use and where the upgrade fails, with the old data kept.
+        """
+        layout = self._layout
+        self._recorded()
+        if data_version(layout.data) is None and not upgraded_folder(layout).exists():
+            raise NotFound(
+                f"there is no embedded database in {layout.server}",
+                remedy="nothing needs an upgrade: the next command makes it",
+            )
+        user = choose_user(layout.server)
+        ensure_reachable(layout.home, user)
+        with self._locked():
+            new = usable_binaries(self._binaries, layout.home, user)
+            if data_version(layout.data) != str(new.major):
+                self._end_unused()
+                finish_swap(layout)
+            site = Site(
+                layout=layout,
+                user=user,
+                settings=self._settings,
+                start_timeout_s=self._start_timeout_s,
+            )
+            return upgrade(site, new=new, old_programs=old_programs, say=say)
+
+    def _end_unused(self) -> None:
+        """Stop the server unless it has clients. Errors: DatabaseUnavailable where it has."""
+        server = self._recorded()
+        if server is None or not pm.serves(server.pid, self._layout.data):
+            return
+        clients = "unknown"
+        with contextlib.suppress(pm.Refused, OSError):  # full, starting, stopping
+            query, database = pm.ACTIVITY_QUERY, pm.MAINTENANCE_DATABASE
+            _, found = pm.ask(server.socket_path or "", database, query)
+            clients = (found or clients).partition(" ")[0]
+        if clients != "0":
+            raise DatabaseUnavailable(
+                f"the database in {self._layout.data} is in use (clients: {clients}); "
+                "nothing was changed",
+                remedy="end the commands and programs that use it, then run it again",
+            )
+        self._stop(server)
+
     def _recorded(self) -> pm.Postmaster | None:
         try:
             return pm.read_postmaster(self._layout.data)
@@ -226,7 +284,10 @@ class EmbeddedPostgres:
             command += ["-c", f"{name}={value}"]
         while True:
             pid = spawn_detached(
-                user, command, output=layout.log / START_LOG, environment=self._environment()
+                user,
+                command,
+                output=layout.log / START_LOG,
+                environment=server_environment(layout.data),
             )
             try:
                 return self._await_ready(pid, deadline)
@@ -234,18 +295,6 @@ class EmbeddedPostgres:
                 if STILL_ATTACHED not in log_tail(layout) or time.monotonic() > deadline:
                     raise
             time.sleep(LONGEST_POLL_S)
-
-    def _environment(self) -> dict[str, str]:
-        """The server's environment, told which PID a killed server left in its lock file.
-
-        PostgreSQL takes a lock file for its own when the PID in it is that of its grandparent as
-        this variable gives it (``CreateLockFile`` in miscinit.c; made for restarts after a crash
-        where PIDs repeat). A stranger who has that PID by now then does not stop the start, and
-        the file's other guard stays: the memory block of a server that still lives.
-        """
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-        stale = self._recorded()
-        return kept if stale is None else {**kept, "PG_GRANDPARENT_PID": str(stale.pid)}
 
     def _await_ready(self, pid: int, deadline: float) -> pm.Postmaster:
         pause_s = FIRST_POLL_S

@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from lastro.errors import ConfigError
 
@@ -73,7 +74,11 @@ def _user(uid: int, gid: int, *, dropped: bool) -> ServerUser:
 
 
 def run_as(
-    user: ServerUser, command: Sequence[str], *, timeout_s: float
+    user: ServerUser,
+    command: Sequence[str],
+    *,
+    timeout_s: float | None = None,
+    input_text: str | None = None,
 ) -> "subprocess.CompletedProcess[str]":
     """Run ``command`` as ``user``, away from the terminal, and return what it printed.
 
@@ -81,18 +86,50 @@ def run_as(
     """
     return subprocess.run(
         command,
-        stdin=subprocess.DEVNULL,
+        input=input_text or "",
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         errors="replace",
         check=False,
         timeout=timeout_s,
         cwd="/",
+        env=without_libpq(),
         umask=0o077,
         user=user.uid if user.dropped else None,
         group=user.gid if user.dropped else None,
         extra_groups=[] if user.dropped else None,
     )
+
+
+def open_as(
+    user: ServerUser,
+    command: Sequence[str],
+    *,
+    stdin: int | IO[bytes] | None = None,
+    stdout: int | IO[bytes] | None = None,
+    stderr: int | IO[bytes] | None = None,
+    environment: Mapping[str, str] | None = None,
+    new_session: bool = False,
+) -> "subprocess.Popen[bytes]":
+    """Start ``command`` as ``user``, a child of ours. Errors: OSError."""
+    return subprocess.Popen(
+        command,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        cwd="/",
+        env=without_libpq() if environment is None else environment,
+        umask=0o077,
+        start_new_session=new_session,
+        user=user.uid if user.dropped else None,
+        group=user.gid if user.dropped else None,
+        extra_groups=[] if user.dropped else None,
+    )
+
+
+def without_libpq() -> dict[str, str]:
+    """Our environment without the variables that PostgreSQL's programs obey."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 
 def spawn_detached(
