@@ -14,8 +14,11 @@ SCALE = VectorScale(mean=0.125, spread=0.125)
 
 
 def a_setting(*, vector: float, lexical: float) -> Profile:
-    """The default with these weights."""
-    return replace(DEFAULT, vector_weight=vector, lexical_weight=lexical)
+    """The default with these weights, its cosines fused as they are."""
+    return replace(DEFAULT, cosine="raw", vector_weight=vector, lexical_weight=lexical)
+
+
+BASE = a_setting(vector=0.3, lexical=0.7)
 
 
 def a_question(

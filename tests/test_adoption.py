@@ -10,9 +10,11 @@ from rows import add_chunk, add_project
 from lastro import adoption, store
 from lastro.db.pool import Database
 from lastro.errors import InvalidInput, NotFound
-from lastro.profiles import DEFAULT, SHIPPED, Profile
+from lastro.profiles import DEFAULT, SHIPPED, Profile, unscaled
 
 EMBEDDER = "use-m3"
+# Nobody looked at these projects, so that their cosines are fused as they are.
+PLAIN = unscaled(DEFAULT)
 MINE = replace(DEFAULT, vector_weight=0.5, lexical_weight=0.5, calibrated=True, embedder=EMBEDDER)
 
 
@@ -32,7 +34,7 @@ def answering(database: Database, project_id: int, name: str = "default") -> Pro
 
 def test_without_an_adoption_the_shipped_profile_answers(app_database, project) -> None:
     adoption.save(app_database, MINE, project="team", after=1)
-    assert answering(app_database, project) == DEFAULT
+    assert answering(app_database, project) == PLAIN
 
 
 def test_a_saved_profile_is_the_next_version(app_database, project) -> None:
@@ -69,7 +71,7 @@ def test_an_unknown_version_names_those_that_are_known(app_database, project, na
 def test_a_version_can_be_named_without_being_adopted(app_database, project) -> None:
     adoption.save(app_database, MINE, project="team", after=1)
     assert answering(app_database, project, "default@2") == replace(MINE, version=2)
-    assert answering(app_database, project, "default@1") == DEFAULT
+    assert answering(app_database, project, "default@1") == PLAIN
 
 
 def test_numbers_of_another_embedder_are_called_uncalibrated(app_database, project) -> None:
@@ -82,7 +84,36 @@ def test_another_project_does_not_see_the_adoption(app_database, project) -> Non
         other = store.ensure_project(connection, "other").id
     adoption.save(app_database, MINE, project="team", after=1)
     adoption.adopt(app_database, SHIPPED, "default@2", project="team", embedder=EMBEDDER)
-    assert answering(app_database, other) == DEFAULT
+    assert answering(app_database, other) == PLAIN
+
+
+def look(database: Database, project_id: int, *, embedder: str, trust: float | None) -> None:
+    """Keep a look at the project's vectors, made by this embedder."""
+    check = store.SelfCheck(
+        embedder=embedder, row_count=60, questions=40, agreement=1.0, trust=trust
+    )
+    with database.transaction(projects=[project_id]) as connection:
+        store.save_check(connection, check, project_id=project_id)
+
+
+@pytest.mark.parametrize(
+    ("made_by", "trust", "cosine"),
+    [("one", 0.4, "scaled"), ("one", None, "raw"), ("another", 0.4, "raw")],
+)
+def test_cosines_are_fused_on_their_scale_where_trust_in_them_was_told(
+    owner, app_database, project, made_by, trust, cosine
+) -> None:
+    store.set_active_embedder(
+        owner, store.ActiveEmbedder(id="e", version="1", dimension=2, fingerprint="one")
+    )
+    owner.commit()
+    look(app_database, project, embedder=made_by, trust=trust)
+    assert answering(app_database, project).cosine == cosine
+
+
+def test_numbers_from_judged_questions_keep_their_scale_unlooked_at(app_database, project) -> None:
+    adoption.save(app_database, replace(MINE, cosine="scaled"), project="team", after=1)
+    assert answering(app_database, project, "default@2").cosine == "scaled"
 
 
 # --- the scale of cosines
@@ -129,4 +160,4 @@ def test_rows_that_are_all_alike_have_no_scale(owner, app_database) -> None:
 def test_without_a_vector_column_there_is_nothing_to_measure(app_database, project) -> None:
     with app_database.transaction(projects=[project]) as connection:
         adoption.refresh_vector_scale(connection, project)
-    assert answering(app_database, project) == DEFAULT
+    assert answering(app_database, project) == PLAIN

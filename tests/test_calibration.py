@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pools import a_question, random_question
+from pools import BASE, a_question, random_question
 
 from lastro.calibration import (
     Space,
@@ -18,13 +18,13 @@ from lastro.calibration import (
     space_of,
     trials,
 )
-from lastro.profiles import DEFAULT, KB_RRF, Profile
+from lastro.profiles import KB_RRF, Profile
 from lastro.replay import CachedQuestion, ndcg_matrix
 
 SHARES = tuple(step / 10 for step in range(11))
 
 
-def small_space(base: Profile = DEFAULT, **values) -> Space:
+def small_space(base: Profile = BASE, **values) -> Space:
     """The base's own values, and those named."""
     own = {
         "fusion": (base.fusion,),
@@ -65,14 +65,14 @@ def known_optimum(
     return made
 
 
-def tried(questions: list[CachedQuestion], space: Space, base: Profile = DEFAULT) -> Trials:
+def tried(questions: list[CachedQuestion], space: Space, base: Profile = BASE) -> Trials:
     settings = settings_of(space, base, count=500, seed=0)
     return trials(settings, ndcg_matrix(questions, settings), questions, space=space)
 
 
 def by_hand(matrix: list[list[float]], distance: list[float]) -> Trials:
     """Trials with the figures written out."""
-    settings = [replace(DEFAULT, version=number + 1) for number in range(len(matrix))]
+    settings = [replace(BASE, version=number + 1) for number in range(len(matrix))]
     count = len(matrix[0])
     return Trials(
         settings=settings,
@@ -88,14 +88,14 @@ def by_hand(matrix: list[list[float]], distance: list[float]) -> Trials:
 
 
 def test_the_base_is_the_first_setting_of_every_search() -> None:
-    space = space_of([random_question(1, rows=20, units=20)], DEFAULT)
+    space = space_of([random_question(1, rows=20, units=20)], BASE)
     for count in (1, 50, 2_000):
-        assert settings_of(space, DEFAULT, count=count, seed=3)[0] == DEFAULT
+        assert settings_of(space, BASE, count=count, seed=3)[0] == BASE
 
 
 def test_a_small_space_is_tried_whole() -> None:
     space = small_space(vector_share=(0.0, 0.3, 1.0), length_exponent=(0.1, 0.2))
-    made = settings_of(space, DEFAULT, count=100, seed=0)
+    made = settings_of(space, BASE, count=100, seed=0)
     assert {(share_of(s), s.length_exponent) for s in made} == {
         (share, exponent) for share in (0.0, 0.3, 1.0) for exponent in (0.1, 0.2)
     }
@@ -103,17 +103,17 @@ def test_a_small_space_is_tried_whole() -> None:
 
 
 def test_a_large_space_is_drawn_without_repeats_and_the_same_for_a_seed() -> None:
-    space = space_of([random_question(1, rows=20, units=20)], DEFAULT)
-    made = settings_of(space, DEFAULT, count=3_000, seed=5)
+    space = space_of([random_question(1, rows=20, units=20)], BASE)
+    made = settings_of(space, BASE, count=3_000, seed=5)
     assert len(set(made)) == len(made) == 3_000
-    assert made == settings_of(space, DEFAULT, count=3_000, seed=5)
-    assert made != settings_of(space, DEFAULT, count=3_000, seed=6)
+    assert made == settings_of(space, BASE, count=3_000, seed=5)
+    assert made != settings_of(space, BASE, count=3_000, seed=6)
 
 
 def test_every_change_of_one_number_is_tried() -> None:
-    space = space_of([random_question(1, rows=20, units=20)], DEFAULT)
-    made = settings_of(space, DEFAULT, count=1_000, seed=0)
-    changed, _ = distances(made, space, DEFAULT)
+    space = space_of([random_question(1, rows=20, units=20)], BASE)
+    made = settings_of(space, BASE, count=1_000, seed=0)
+    changed, _ = distances(made, space, BASE)
     single = [s for s, count in zip(made, changed, strict=True) if count == 1]
     assert {s.vector_depth for s in single} == {50, 100, 200}
     assert {s.cosine for s in single} == {"raw", "scaled"}
@@ -141,15 +141,15 @@ def test_settings_that_differ_in_what_nothing_reads_are_one() -> None:
     space = small_space(
         rrf_k=(10.0, 60.0), fusion=("rrf", "weighted"), half_life_days=(30.0, 180.0)
     )
-    made = settings_of(space, DEFAULT, count=100, seed=0)
+    made = settings_of(space, BASE, count=100, seed=0)
     assert {(s.fusion, s.rrf_k) for s in made} == {("weighted", 60), ("rrf", 10), ("rrf", 60)}
     assert len(made) == 3
 
 
 def test_distance_counts_the_numbers_that_differ_and_how_far() -> None:
     space = small_space(vector_share=(0.1, 0.3, 0.5), vector_depth=(50, 200))
-    other = replace(DEFAULT, vector_weight=0.5, lexical_weight=0.5, vector_depth=50)
-    changed, distance = distances([DEFAULT, other], space, DEFAULT)
+    other = replace(BASE, vector_weight=0.5, lexical_weight=0.5, vector_depth=50)
+    changed, distance = distances([BASE, other], space, BASE)
     assert changed.tolist() == [0, 2]
     # half of the way over three shares, and the whole way over two depths
     assert distance.tolist() == [0, 0.5 + 1]
@@ -179,7 +179,7 @@ def test_no_more_numbers_move_than_may() -> None:
 
 @pytest.mark.parametrize("vector", [0.2, 0.5, 0.8])
 def test_a_known_optimum_is_recovered(vector: float) -> None:
-    base = replace(DEFAULT, vector_weight=0.0, lexical_weight=1.0)
+    base = replace(BASE, vector_weight=0.0, lexical_weight=1.0)
     questions = known_optimum(7, vector=vector)
     choice = recommend(tried(questions, small_space(base, vector_share=SHARES), base))
     assert choice.recommended
@@ -196,7 +196,7 @@ def test_a_known_optimum_in_two_numbers_is_recovered() -> None:
     ]
     # What is told is the coverage divided by the length to 0.3.
     questions = [replace(q, coverage=q.coverage * q.length_ratio**0.3) for q in questions]
-    base = replace(DEFAULT, vector_weight=0.1, lexical_weight=0.9, length_exponent=0.0)
+    base = replace(BASE, vector_weight=0.1, lexical_weight=0.9, length_exponent=0.0)
     space = small_space(base, vector_share=SHARES, length_exponent=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5))
     choice = recommend(tried(questions, space, base))
     assert choice.recommended
@@ -206,7 +206,7 @@ def test_a_known_optimum_in_two_numbers_is_recovered() -> None:
 
 
 def test_nothing_is_recommended_where_the_base_is_the_optimum() -> None:
-    base = replace(DEFAULT, vector_weight=0.5, lexical_weight=0.5)
+    base = replace(BASE, vector_weight=0.5, lexical_weight=0.5)
     questions = known_optimum(1, vector=0.5)
     choice = recommend(tried(questions, small_space(base, vector_share=SHARES), base))
     assert not choice.recommended
@@ -268,7 +268,7 @@ def test_balanced_groups_count_alike_whatever_their_size() -> None:
         random_question(n, rows=9, units=9, group="few" if n < 2 else "many") for n in range(10)
     ]
     space = small_space()
-    settings = settings_of(space, DEFAULT, count=5, seed=0)
+    settings = settings_of(space, BASE, count=5, seed=0)
     made = trials(settings, ndcg_matrix(questions, settings), questions, space=space, balance=True)
     assert made.importance[:2].sum() == pytest.approx(0.5)
     assert made.importance[2:].sum() == pytest.approx(0.5)

@@ -16,7 +16,7 @@ from lastro.cli.root import app as commands
 from lastro.config import Settings
 from lastro.errors import STATUS
 from lastro.lexical_sql import NEARNESS, RANK_WEIGHTS, VERBOSITY
-from lastro.profiles import ADR_0080, DEFAULT, Thresholds
+from lastro.profiles import ADR_0080, DEFAULT, RAW_THRESHOLDS, Thresholds
 from lastro.terms import SCOPE_FLOOR
 from lastro.types import DegradedReason
 
@@ -111,6 +111,8 @@ def test_the_weights_and_thresholds_of_the_shipped_profiles_are_documented():
         DEFAULT.threshold.lexical_only,
     ]
     assert re.findall(r"\| (0\.\d\d) \|$", text, re.M) == [f"{number:.2f}" for number in numbers]
+    raw = [RAW_THRESHOLDS.both, RAW_THRESHOLDS.vector_only, RAW_THRESHOLDS.lexical_only]
+    assert re.findall(r"^\|[^|]*\| (0\.\d\d) \|", text, re.M) == [f"{number:.2f}" for number in raw]
 
 
 @pytest.mark.parametrize(

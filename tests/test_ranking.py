@@ -12,12 +12,14 @@ from lastro.profiles import (
     ADR_0080,
     DEFAULT,
     KB_RRF,
+    RAW_THRESHOLDS,
     Profile,
     Thresholds,
     load_profiles,
     profile_from_json,
     profile_json,
     shipped_profiles,
+    unscaled,
 )
 from lastro.ranking import (
     Candidate,
@@ -247,7 +249,7 @@ def test_settings_define_profiles_beside_the_shipped_ones() -> None:
     assert set(profiles) == {"default", "adr-0080", "kb-rrf", "words"}
     assert (words.vector_weight, words.lexical_weight, words.threshold) == (
         0.0,
-        DEFAULT.lexical_weight,
+        shipped_profiles("use-m3")["default"].lexical_weight,
         0.1,
     )
     assert words.calibrated is False
@@ -277,6 +279,13 @@ def test_the_default_of_an_embedder_with_numbers_of_its_own_names_it() -> None:
     assert shipped_profiles("another")["default"] == DEFAULT
 
 
+def test_where_nobody_looked_at_the_vectors_the_cosines_and_their_bars_are_raw() -> None:
+    plain = unscaled(DEFAULT)
+    assert (plain.cosine, plain.threshold) == ("raw", RAW_THRESHOLDS)
+    own = Thresholds(both=0.3, vector_only=0.3, lexical_only=0.3)
+    assert unscaled(replace(DEFAULT, threshold=own)).threshold == own
+
+
 def test_a_shipped_profile_cannot_be_redefined() -> None:
     with pytest.raises(ConfigError, match="default"):
         load_profiles({"default": {"vector_weight": 0.1}}, embedder="use-m3")
@@ -294,10 +303,18 @@ def test_a_scaled_cosine_counts_spreads_above_the_mean_of_random_pairs() -> None
     assert scores(ranked) == {1: pytest.approx(0.35)}
 
 
-def test_a_scaled_cosine_stays_between_nothing_and_one() -> None:
-    # 0.1 is below the mean of chance; 0.9 is seven spreads above it
-    ranked = fuse([row(1, vector=0.1), row(2, vector=0.9)], SCALED, legs=BOTH, scale=SCALE)
-    assert scores(ranked) == {1: 0.0, 2: pytest.approx(0.4)}
+def test_a_scaled_cosine_ends_three_spreads_below_chance_and_six_above() -> None:
+    # (0.14 - 0.2) / 0.6 = -0.1 is told from -0.5, where four spreads below end; 0.9 is seven above
+    rows = [row(1, vector=0.14), row(2, vector=-0.2), row(3, vector=0.9)]
+    ranked = fuse(rows, SCALED, legs=BOTH, scale=SCALE)
+    assert scores(ranked) == pytest.approx({1: 0.4 * -0.1, 2: 0.4 * -0.5, 3: 0.4})
+
+
+def test_a_row_without_a_vector_stands_at_the_floor_of_a_scale() -> None:
+    # 0.4 · -0.5 + 0.6 · 0.5; on no scale it adds nothing
+    for scale, score in [(SCALE, 0.1), (None, 0.3)]:
+        ranked = fuse([row(1, lexical=0.5)], SCALED, legs=BOTH, scale=scale)
+        assert scores(ranked) == {1: pytest.approx(score)}
 
 
 def test_a_corpus_without_a_scale_keeps_its_cosines() -> None:

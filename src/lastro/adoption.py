@@ -7,7 +7,7 @@ from datetime import datetime
 from lastro import store
 from lastro.db.pool import Database
 from lastro.errors import InvalidInput, NotFound
-from lastro.profiles import Profile, profile_from_json, profile_json
+from lastro.profiles import Profile, profile_from_json, profile_json, unscaled
 from lastro.ranking import VectorScale
 from lastro.store import AppConnection
 
@@ -39,7 +39,9 @@ def resolve(
 
     ``profiles`` are those shipped and set; an adopted version stands before them, and
     ``name@version`` names one version. Numbers that were chosen on another embedder's cosines are
-    used, and called uncalibrated. Errors: InvalidInput for an unknown name or version.
+    used, and called uncalibrated. Uncalibrated numbers fuse cosines on the project's own scale only
+    where its texts told how far its vectors can be trusted, else as they are; numbers themselves
+    are taken at their word. Errors: InvalidInput for an unknown name or version.
     """
     name = asked.name if isinstance(asked, Profile) else asked
     plain, versioned, version = name.partition("@")
@@ -56,6 +58,8 @@ def resolve(
         raise _unknown(connection, profiles, name, project_id=project_id)
     if profile.embedder not in {None, embedder}:
         profile = replace(profile, calibrated=False)
+    if not (isinstance(asked, Profile) or profile.calibrated or numbers.looked_at):
+        profile = unscaled(profile) if profile.cosine == "scaled" else profile
     if numbers.mean is None or numbers.spread is None:
         return profile, None
     return profile, VectorScale(mean=numbers.mean, spread=numbers.spread)

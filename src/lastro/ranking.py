@@ -8,12 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from lastro.profiles import Profile, Thresholds
+from lastro.profiles import Cosine, Profile, Thresholds
 
 MAX_K = 100
 # Spreads above the mean of random pairs at which a scaled cosine reaches 1: flat optimum from .3 to
 # .7 of e5-small's weight, and equal to the raw cosine for use-m3. Source: docs/adr/0005
 SPREADS = 6.0
+# The least scaled cosine, three spreads below that mean. Question and passage lie farther apart
+# than two passages do: a floor of 0 makes most rows alike, and costs .004. Source: docs/adr/0005
+FLOOR = -0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +99,17 @@ def _score(
 def fusion_parts(
     candidate: Candidate, profile: Profile, *, scale: VectorScale | None
 ) -> dict[str, float]:
-    """What each signal brings to the sum before its weight."""
+    """What each signal brings to the sum before its weight.
+
+    A row without a vector stands where a raw cosine of 0 would: at the floor of a scale.
+    """
     if profile.fusion == "rrf":
         vector = reciprocal_rank(candidate.vector_rank, k=profile.rrf_k)
         lexical = reciprocal_rank(candidate.lexical_rank, k=profile.rrf_k)
     else:
-        vector = vector_part(candidate.vector_score, profile, scale=scale) or 0.0
+        vector = vector_part(candidate.vector_score, profile, scale=scale)
+        if vector is None:
+            vector = FLOOR if fused_cosine(profile, scale=scale) == "scaled" else 0.0
         lexical = candidate.lexical_score or 0.0
     return {
         "vector": vector,
@@ -114,13 +122,15 @@ def fusion_parts(
 def vector_part(
     cosine: float | None, profile: Profile, *, scale: VectorScale | None
 ) -> float | None:
-    """The cosine as the profile fuses it: as it is, or in [0, 1] on the corpus's own scale.
-
-    A corpus too small to have a scale keeps its cosines as they are.
-    """
-    if cosine is None or profile.cosine == "raw" or scale is None:
+    """The cosine as the profile fuses it: as it is, or in [-0.5, 1] on the corpus's own scale."""
+    if cosine is None or scale is None or fused_cosine(profile, scale=scale) == "raw":
         return cosine
-    return min(max((cosine - scale.mean) / (SPREADS * scale.spread), 0.0), 1.0)
+    return min(max((cosine - scale.mean) / (SPREADS * scale.spread), FLOOR), 1.0)
+
+
+def fused_cosine(profile: Profile, *, scale: VectorScale | None) -> Cosine:
+    """How the cosines are fused; a corpus too small to have a scale keeps them as they are."""
+    return "raw" if scale is None else profile.cosine
 
 
 def reciprocal_rank(rank: int | None, *, k: float) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lastro.profiles import Profile
-from lastro.ranking import SPREADS, VectorScale, freshness, weights
+from lastro.ranking import FLOOR, SPREADS, VectorScale, freshness, weights
 from lastro.terms import SCOPE_FLOOR
 
 Floats = NDArray[np.float64]
@@ -94,7 +94,7 @@ def vector_scores(question: CachedQuestion, *, cosine: str) -> Floats:
     scale = question.scale
     if cosine == "raw" or scale is None:
         return question.cosine
-    return np.clip((question.cosine - scale.mean) / (SPREADS * scale.spread), 0.0, 1.0)
+    return np.clip((question.cosine - scale.mean) / (SPREADS * scale.spread), FLOOR, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -141,7 +141,8 @@ def _parts(
 
 
 def _vector_part(question: CachedQuestion, *, cosine: str) -> Floats:
-    return np.nan_to_num(vector_scores(question, cosine=cosine))
+    absent = 0.0 if cosine == "raw" or question.scale is None else FLOOR
+    return np.nan_to_num(vector_scores(question, cosine=cosine), nan=absent)
 
 
 def _lexical(question: CachedQuestion, *, length_exponent: float) -> _Lexical:

@@ -36,6 +36,7 @@ from lastro.ranking import (
     VectorScale,
     evidence,
     fuse,
+    fused_cosine,
     fusion_parts,
     has_evidence,
     one_per_place,
@@ -317,8 +318,10 @@ def _explain_legs(found: Found) -> dict[str, Any]:
             "rule": found.profile.rule_weight,
             "freshness": found.profile.freshness_weight,
         },
-        "cosines": None
-        if found.scale is None
-        else {"mean": found.scale.mean, "spread": found.scale.spread},
+        "cosines": {
+            "fused": fused_cosine(found.profile, scale=found.scale),
+            "mean": None if found.scale is None else found.scale.mean,
+            "spread": None if found.scale is None else found.scale.spread,
+        },
         "candidates": len(found.ranked),
     }

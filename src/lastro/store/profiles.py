@@ -17,11 +17,15 @@ SCALE_ROWS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankingNumbers:
-    """The adopted version of a profile and the scale of the cosines; None where there is none."""
+    """The adopted version of a profile and the scale of the cosines; None where there is none.
+
+    ``looked_at`` says whether the project's texts told how far its vectors can be trusted.
+    """
 
     body: Mapping[str, Any] | None
     mean: float | None
     spread: float | None
+    looked_at: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +43,7 @@ def ranking_numbers(connection: AppConnection, name: str, *, project_id: int) ->
         found = cursor.execute(
             load_queries("profiles")["ranking_numbers"], {"project_id": project_id, "name": name}
         ).fetchone()
-    return found or RankingNumbers(body=None, mean=None, spread=None)
+    return found or RankingNumbers(body=None, mean=None, spread=None, looked_at=False)
 
 
 def find_profile(

@@ -2,8 +2,9 @@
 -- by store/profiles.py.
 
 -- name: ranking_numbers
--- The adopted version of a profile, if any, and the scale of the project's cosines, if measured;
--- indexes profile_adoptions_pkey, profiles_pkey and vector_scale_pkey.
+-- The adopted version of a profile, if any, the scale of the project's cosines, if measured, and
+-- whether its texts told how far the vectors of the active embedder can be trusted; indexes
+-- profile_adoptions_pkey, profiles_pkey, vector_scale_pkey and self_checks_pkey.
 SELECT
     (
         SELECT p.body
@@ -15,9 +16,12 @@ SELECT
         JOIN lastro.profiles AS p
             ON p.project_id = %(project_id)s AND p.name = a.name AND p.version = a.version
     ) AS body,
-    s.mean, s.spread
+    s.mean, s.spread, c.project_id IS NOT NULL AS looked_at
 FROM (VALUES (1)) AS one
-LEFT JOIN lastro.vector_scale AS s ON s.project_id = %(project_id)s;
+LEFT JOIN lastro.vector_scale AS s ON s.project_id = %(project_id)s
+LEFT JOIN lastro.self_checks AS c
+    ON c.project_id = %(project_id)s AND c.trust IS NOT NULL
+    AND c.embedder = (SELECT fingerprint FROM lastro.active_embedder);
 
 -- name: find_profile
 -- One stored version; index profiles_pkey.
