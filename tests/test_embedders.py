@@ -245,9 +245,7 @@ def test_an_unknown_embedder_is_refused_with_the_known_names(name: str, tmp_path
     assert "use-m3, deterministic" in refused.value.remedy
 
 
-@pytest.mark.parametrize(
-    "name", ["minilm", "e5-small", "ollama:nomic-embed-text", "onnx:/models/bge", "openai:small"]
-)
+@pytest.mark.parametrize("name", ["minilm", "e5-small", "onnx:/models/bge", "openai:small"])
 def test_an_embedder_that_a_later_release_carries_is_refused_as_such(name: str, tmp_path: Path):
     with pytest.raises(ConfigError, match="not part of this release"):
         build_embedder(name, cache_dir=tmp_path)

@@ -22,7 +22,7 @@ from lastro.embedders.protocol import Role
 from lastro.errors import Conflict, EmbedderMismatch, InvalidInput, NotFound, ProviderError
 from lastro.indexing import index
 from lastro.sources.files import FilePatterns
-from lastro.types import IndexReport, IndexRequest, Progress
+from lastro.types import EmbeddingCounts, IndexReport, IndexRequest, Progress
 from lastro.writing import Writer
 
 ROWS = """
@@ -313,15 +313,18 @@ def test_a_failed_embedding_stores_the_rows_and_a_later_run_completes_them(bench
     commit(tmp_path, {"docs/a.md": "# A\n\nfine\n", "docs/b.md": "# B\n\npoison\n"})
     bench.embedder = Counting(poison="poison")
     report = bench.index(tmp_path)
-    assert report.embedding.available is False
-    assert report.embedding.reason == "embedder_refused"
-    assert report.embedding.skipped == 2
+    assert report.embedding == EmbeddingCounts(
+        available=True, embedded=1, skipped=1, reason="embedder_refused"
+    )
     assert report.chunks == 2
-    assert {row[10] for row in bench.rows()} == {"incomplete"}
+    assert {(row[1], row[10]) for row in bench.rows()} == {
+        ("docs/a.md", "complete"),
+        ("docs/b.md", "incomplete"),
+    }
     bench.embedder = Counting()
     report = bench.index(tmp_path)
     assert counts(report) == {"unchanged": 2}
-    assert report.embedding.embedded == 2
+    assert report.embedding.embedded == 1
     assert {row[10] for row in bench.rows()} == {"complete"}
     assert bench.scalar("SELECT count(*) FROM lastro.chunks WHERE embedding IS NULL") == 0
 

@@ -16,7 +16,7 @@ from lastro.config import Settings
 from lastro.db.embedded import EmbeddedPostgres
 from lastro.db.migrate import migrate, require_current
 from lastro.db.pool import GRANT, Database, connect
-from lastro.embedders import Embedder, build_embedder, fingerprint
+from lastro.embedders import Embedder, build_embedder, configured
 from lastro.errors import LastroError
 from lastro.golden import GoldenSet
 from lastro.profiles import Profile, load_profiles
@@ -62,9 +62,18 @@ def prepare_database(settings: Settings) -> int:
     url = owner_url(settings)
     applied = migrate(url)
     if settings.database_url is not None:
-        embedder = build_embedder(settings.embedder, cache_dir=settings.home / "cache")
+        embedder = _embedder(settings)
         ensure_vector_column(url, embedder)
     return applied
+
+
+def _embedder(settings: Settings) -> Embedder:
+    return build_embedder(
+        settings.embedder,
+        cache_dir=settings.home / "cache",
+        ollama_host=settings.ollama_host,
+        ollama=settings.ollama,
+    )
 
 
 def owner_url(settings: Settings) -> str:
@@ -80,7 +89,7 @@ def build(settings: Settings) -> "App":
     The embedded one is created, started and migrated; on a server the schema must be there.
     Errors: ConfigError, DatabaseUnavailable, SchemaOutOfDate.
     """
-    embedder = build_embedder(settings.embedder, cache_dir=settings.home / "cache")
+    embedder = _embedder(settings)
     profiles = load_profiles(settings.profiles, embedder=embedder.id)
     admin_url = owner_url(settings)
     if settings.database_url is None:
@@ -165,13 +174,14 @@ class App:
             patterns=self.settings.files,
             progress=progress or (lambda _done, _total: None),
         )
-        self_calibration.watch_over(
-            self.database,
-            self.embedder,
-            self.profiles,
-            project=report.project,
-            languages=self.settings.languages,
-        )
+        if report.embedding.available:
+            self_calibration.watch_over(
+                self.database,
+                self.embedder,
+                self.profiles,
+                project=report.project,
+                languages=self.settings.languages,
+            )
         return report
 
     def evaluate(
@@ -200,7 +210,7 @@ class App:
             pipeline=Pipeline(
                 chunking=self.settings.chunking,
                 languages=self.settings.languages,
-                embedder=fingerprint(self.embedder),
+                embedder=configured(self.embedder),
             ),
         )
 

@@ -5,13 +5,14 @@ import os
 import sys
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from lastro.chunk_settings import ChunkSettings
 from lastro.errors import ConfigError, InvalidInput
 from lastro.iso_639 import LANGUAGE_CODES
+from lastro.ollama_settings import OllamaSettings
 from lastro.sources.files import FilePatterns
 
 CONFIG_FILE = "lastro.toml"
@@ -29,6 +30,7 @@ _KEYS = frozenset(
         "admin_database_url",
         "embedder",
         "ollama_host",
+        "ollama",
         "project",
         "languages",
         "postgres_bin",
@@ -38,6 +40,7 @@ _KEYS = frozenset(
         "profiles",
     }
 )
+_TABLES = frozenset({"chunking", "files", "ollama", "profiles"})
 T = TypeVar("T")
 
 
@@ -54,6 +57,7 @@ class Settings:
     admin_database_url: str | None = None
     embedder: str = DEFAULT_EMBEDDER
     ollama_host: str = DEFAULT_OLLAMA_HOST
+    ollama: OllamaSettings = field(default_factory=OllamaSettings)
     project: str | None = None
     languages: tuple[str, ...] = DEFAULT_LANGUAGES
     postgres_bin: Path | None = None
@@ -91,13 +95,33 @@ def load_settings(
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for key in sorted(_KEYS):
-        if key not in {"chunking", "files", "profiles"} and env.get(f"LASTRO_{key.upper()}"):
+        if key not in _TABLES and env.get(f"LASTRO_{key.upper()}"):
             values[key], origins[key] = env[f"LASTRO_{key.upper()}"], "environment"
         elif key in table:
             values[key], origins[key] = table[key], str(path)
-    if env.get("OLLAMA_HOST") and "ollama_host" not in values:
+    if env.get("OLLAMA_HOST") and origins.get("ollama_host") != "environment":
         values["ollama_host"], origins["ollama_host"] = env["OLLAMA_HOST"], "environment"
+    for name in (entry.name for entry in fields(OllamaSettings)):
+        variable = f"LASTRO_OLLAMA_{name.upper()}"
+        if env.get(variable):
+            values["ollama"] = _with_entry(values.get("ollama", {}), name, env[variable])
+            origins[f"ollama.{name}"] = "environment"
     return _build(values, origins=origins, config_file=path if table else None)
+
+
+def _with_entry(table: object, name: str, text: str) -> object:
+    """A table with a variable's value in it; a number where the setting is one."""
+    if not isinstance(table, dict):
+        return table  # refused later, as what it is
+    entry: object = text
+    if isinstance(getattr(OllamaSettings(), name), int | float):
+        try:
+            entry = int(text) if text.strip().isdigit() else float(text)
+        except ValueError as error:
+            raise ConfigError(
+                f"LASTRO_OLLAMA_{name.upper()} must be a number, not {text!r}"
+            ) from error
+    return {**cast("dict[str, object]", table), name: entry}
 
 
 def _read_table(path: Path) -> dict[str, Any]:
@@ -125,6 +149,7 @@ def _build(
         admin_database_url=_text(values, "admin_database_url"),
         embedder=_text(values, "embedder") or DEFAULT_EMBEDDER,
         ollama_host=_text(values, "ollama_host") or DEFAULT_OLLAMA_HOST,
+        ollama=_section(OllamaSettings, values.get("ollama", {}), name="ollama"),
         project=_text(values, "project"),
         languages=_languages(values.get("languages", DEFAULT_LANGUAGES)),
         postgres_bin=_path(values, "postgres_bin"),
@@ -204,6 +229,9 @@ def _entry(default: object, value: object, *, name: str) -> object:
             is_right, kind = isinstance(value, bool), "true or false"
         case int():
             is_right, kind = type(value) is int, "a whole number"
+        case float():
+            is_right = isinstance(value, int | float) and not isinstance(value, bool)
+            kind = "a number"
         case tuple():
             items = cast("list[object]", value) if isinstance(value, list) else []
             value = tuple(items)

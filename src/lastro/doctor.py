@@ -11,8 +11,9 @@ from pathlib import Path
 from lastro import server, store
 from lastro.db.migrate import MIN_SERVER_VERSION, MIN_VECTOR_VERSION
 from lastro.db.pool import APP_ROLE, Database
-from lastro.embedders import Embedder, fingerprint
-from lastro.errors import LastroError, ProviderError
+from lastro.embedders import Embedder, Served
+from lastro.embedding import require_same
+from lastro.errors import EmbedderMismatch, LastroError, ProviderError
 from lastro.projects import list_states
 from lastro.server import IndexFacts, RoleFacts, ServerFacts
 from lastro.store import ActiveEmbedder, ProjectState
@@ -224,28 +225,37 @@ def check_indexes(indexes: Iterable[IndexFacts], *, has_vectors: bool) -> Check:
 
 
 def check_embedder(embedder: Embedder) -> Check:
-    """Whether the embedder answers."""
-    detail = f"{embedder.id} {embedder.version}, {embedder.dimension} dimensions"
+    """Whether the embedder answers: reachable, with its model, and with a vector that fits."""
     try:
         embedder.embed(["ballast"], "query")
-    except ProviderError as error:
+        detail = f"{embedder.id} {embedder.version}, {embedder.dimension} dimensions"
+    except LastroError as error:
         return failed("embedder", error)
     return Check(name="embedder", status="ok", detail=detail)
 
 
 def check_index_embedder(active: ActiveEmbedder | None, embedder: Embedder) -> Check:
-    """Whether the database's vectors are of the configured embedder."""
+    """Whether the database's vectors are of the configured embedder.
+
+    A server that is down is another check's finding; then only what is configured is compared.
+    """
     if active is None:
         return Check(name="vectors of", status="ok", detail="no vector yet")
     detail = f"{active.id} {active.version}, {active.dimension} dimensions"
-    if active.fingerprint == fingerprint(embedder):
-        return Check(name="vectors of", status="ok", detail=detail)
-    return Check(
-        name="vectors of",
-        status="fail",
-        detail=f"{detail}; {embedder.id} {embedder.version} is configured",
-        remedy=f"set LASTRO_EMBEDDER={active.id}, or index into another database",
-    )
+    try:
+        require_same(active, embedder)
+        if isinstance(embedder, Served):
+            embedder.identify()
+    except EmbedderMismatch as error:
+        return failed("vectors of", error)
+    except ProviderError as error:
+        return Check(
+            name="vectors of",
+            status="warn",
+            detail=f"{detail}; not compared with the server's model",
+            remedy=error.remedy or "see the line `embedder`",
+        )
+    return Check(name="vectors of", status="ok", detail=detail)
 
 
 def check_vectors(states: Sequence[ProjectState]) -> Check:

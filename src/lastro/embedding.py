@@ -1,28 +1,32 @@
 """Vectors for texts: from the cache where they are known, from the embedder where not."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lastro import store
+from lastro.batching import as_degraded, feed
 from lastro.db.pool import Database
-from lastro.embedders import Embedder, Role, checked, fingerprint, is_blank
-from lastro.errors import ProviderError
+from lastro.embedders import Embedder, Role, Served, fingerprint, is_blank
+from lastro.errors import EmbedderMismatch, ProviderError
+from lastro.store import ActiveEmbedder
 from lastro.types import Degraded
-
-# Texts in one call of an embedder: enough to amortise it, few enough to lose little.
-BATCH_TEXTS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """A vector for each text, in order, or None where there is none, and why not."""
+    """A vector for each text, in order, or None where there is none, and why not.
+
+    ``failure`` ended the work; ``refused`` are single texts that the embedder would not take, by
+    position. A blank text has neither.
+    """
 
     vectors: list[NDArray[np.float32] | None]
     failure: Degraded | None
+    refused: Mapping[int, Degraded] = field(default_factory=dict[int, Degraded])
 
 
 def embed_texts(
@@ -38,8 +42,12 @@ def embed_texts(
     ``cache`` is the database that keeps the vectors for the next time; ``first_project`` whose
     texts these are there.
     No transaction is open while the embedder works. A blank text has no vector.
+    Errors: EmbedderMismatch where a server's weights are no longer those of the index.
     """
-    identity = fingerprint(embedder)
+    try:
+        identity = fingerprint(embedder)
+    except ProviderError as error:
+        return Embedded([None] * len(texts), as_degraded(error))
     hashes = [_text_hash(embedder.prefixes[role] + text) for text in texts]
     with cache.transaction() as connection:
         known = store.cached_embeddings(connection, list(set(hashes)), fingerprint=identity)
@@ -48,16 +56,8 @@ def embed_texts(
         for key, text in zip(hashes, texts, strict=True)
         if key not in known and not is_blank(text)
     }
-    failure: Degraded | None = None
-    keys = list(missing)
-    for start in range(0, len(keys), BATCH_TEXTS):
-        batch = keys[start : start + BATCH_TEXTS]
-        try:
-            made = _embed_batch(embedder, [missing[key] for key in batch], role=role)
-        except ProviderError as error:
-            failure = _failure_of(error)
-            break
-        fresh = dict(zip(batch, made, strict=True))
+
+    def keep(fresh: Mapping[bytes, NDArray[np.float32]]) -> None:
         with cache.transaction() as connection:
             store.cache_embeddings(
                 connection,
@@ -66,16 +66,47 @@ def embed_texts(
                 first_project=store.QUESTIONS if role == "query" else first_project,
             )
         known.update(fresh)
-    return Embedded([known.get(key) for key in hashes], failure)
+
+    fed = feed(embedder, missing, role=role, keep=keep)
+    return Embedded(
+        [known.get(key) for key in hashes],
+        fed.failure,
+        {n: fed.refused[key] for n, key in enumerate(hashes) if key in fed.refused},
+    )
 
 
-def _failure_of(error: ProviderError) -> Degraded:
-    return Degraded(part="vector", reason=error.reason, detail=error.message)
+def require_same(active: ActiveEmbedder, embedder: Embedder) -> None:
+    """Refuse to mix vector spaces. Errors: EmbedderMismatch.
+
+    A served embedder is told which weights the index holds, so that a server that is down does
+    not keep a search from being answered; it compares them when it next asks the server.
+    """
+    if active.id != embedder.id:
+        raise mismatch(active, embedder)
+    if isinstance(embedder, Served):
+        embedder.recall(version=active.version, dimension=active.dimension)
+    if active.fingerprint != fingerprint(embedder):
+        raise mismatch(active, embedder)
 
 
-def _embed_batch(embedder: Embedder, texts: Sequence[str], *, role: Role) -> NDArray[np.float32]:
-    vectors = embedder.embed(texts, role)
-    return checked(vectors, texts=texts, dimension=embedder.dimension, embedder=embedder.id)
+def mismatch(active: ActiveEmbedder, embedder: Embedder) -> EmbedderMismatch:
+    """The error that names both embedders and the way out."""
+    another = "index into another database (LASTRO_HOME or LASTRO_DATABASE_URL)"
+    return EmbedderMismatch(
+        f"this database holds vectors of {active.id} {active.version} "
+        f"({active.dimension} dimensions), but {_named(active, embedder)} is configured",
+        remedy=f"set LASTRO_EMBEDDER={active.id}, or {another}"
+        if active.id != embedder.id
+        else f"undo the change of its weights, prefixes or release, or {another}",
+    )
+
+
+def _named(active: ActiveEmbedder, embedder: Embedder) -> str:
+    if isinstance(embedder, Served):
+        # Its weights are the server's to tell, which may be down.
+        same = active.id == embedder.id
+        return f"{embedder.id} with other prefixes" if same else embedder.id
+    return f"{embedder.id} {embedder.version} ({embedder.dimension})"
 
 
 def _text_hash(text: str) -> bytes:

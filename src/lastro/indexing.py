@@ -336,10 +336,11 @@ def _report(
 ) -> IndexReport:
     with database.transaction(projects=[project.id]) as connection:
         chunks = store.count_chunks(connection, project.id)
+    counted = documents or DocumentCounts()
     return IndexReport(
         project=project.slug,
         revision=revision,
-        documents=documents or DocumentCounts(),
+        documents=replace(counted, warnings=(*counted.warnings, *writer.refused)),
         chunks=chunks,
         embedding=writer.counts,
         took_ms=(time.perf_counter() - started) * 1000,

@@ -13,9 +13,9 @@ from lastro import store
 from lastro.adoption import resolve
 from lastro.citing import to_hit
 from lastro.db.pool import Database, savepoint, set_local
-from lastro.embedders import Embedder, fingerprint
-from lastro.embedding import embed_texts
-from lastro.errors import EmbedderMismatch, InvalidInput, StatementTimeout
+from lastro.embedders import Embedder
+from lastro.embedding import embed_texts, require_same
+from lastro.errors import InvalidInput, StatementTimeout
 from lastro.filters import HardFilter, compile_filter, parse_scopes
 from lastro.legs import (
     LexicalLeg,
@@ -224,17 +224,6 @@ def _absent_when_late(leg: str, degraded: list[Degraded]) -> Generator[None]:
         degraded.append(Degraded(part=leg, reason="statement_timeout", detail=error.message))
 
 
-def mismatch(active: store.ActiveEmbedder, embedder: Embedder) -> EmbedderMismatch:
-    """The error that names both embedders and the way out."""
-    return EmbedderMismatch(
-        f"this database holds vectors of {active.id} {active.version} "
-        f"({active.dimension} dimensions), but {embedder.id} {embedder.version} "
-        f"({embedder.dimension}) is configured",
-        remedy=f"set LASTRO_EMBEDDER={active.id}, or index into another database "
-        "(LASTRO_HOME or LASTRO_DATABASE_URL)",
-    )
-
-
 def _checked_query(request: SearchRequest) -> str:
     query = storable(request.query.replace("\0", " "))
     if not query.strip():
@@ -255,8 +244,7 @@ def _has_vectors(connection: AppConnection, embedder: Embedder) -> bool:
     active = store.active_embedder(connection)
     if active is None:
         return False
-    if active.fingerprint != fingerprint(embedder):
-        raise mismatch(active, embedder)
+    require_same(active, embedder)
     return store.vector_dimension(connection) is not None
 
 
@@ -267,7 +255,8 @@ def _embed_query(
         detail = "the index has no vectors yet; run `lastro index`"
         return None, [Degraded(part="vector", reason="vectors_missing", detail=detail)]
     embedded = embed_texts(engine.cache or engine.database, engine.embedder, [query], role="query")
-    return embedded.vectors[0], [embedded.failure] if embedded.failure else []
+    why = embedded.failure or embedded.refused.get(0)
+    return embedded.vectors[0], [why] if why else []
 
 
 def _index_state(connection: AppConnection, project: Project) -> list[Degraded]:

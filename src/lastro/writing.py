@@ -11,12 +11,11 @@ from lastro import store
 from lastro.db.migrate import lock_schema
 from lastro.db.pool import Database, connect
 from lastro.documents import Pipeline, Prepared, embedded_text
-from lastro.embedders import Embedder, fingerprint, is_blank
-from lastro.embedding import embed_texts
-from lastro.errors import DimensionMismatch
-from lastro.search import mismatch
+from lastro.embedders import Embedder, Served, fingerprint, is_blank
+from lastro.embedding import as_degraded, embed_texts, mismatch, require_same
+from lastro.errors import DimensionMismatch, ProviderError
 from lastro.store import ActiveEmbedder
-from lastro.types import DegradedReason, EmbeddingCounts
+from lastro.types import Degraded, EmbeddingCounts, FileNote
 
 # Rows completed in one transaction of a repair.
 REPAIR_CHUNKS = 256
@@ -39,31 +38,47 @@ class Writer:
     cache_project: int | None = None
     embedded: int = 0
     without_vector: int = 0
-    reason: DegradedReason | None = None
+    failure: Degraded | None = None
+    refused: list[FileNote] = field(default_factory=list[FileNote])
+    _refusal: Degraded | None = field(default=None, init=False)
+    _refused_rows: set[UUID] = field(default_factory=set[UUID], init=False)
+    _outage: Degraded | None = field(default=None, init=False)
     _has_column: bool = field(default=False, init=False)
 
     @property
     def counts(self) -> EmbeddingCounts:
         """What was embedded so far, and what was not and why."""
+        why = self.failure or self._refusal
         return EmbeddingCounts(
-            available=self.reason is None,
+            available=self.failure is None,
             embedded=self.embedded,
             skipped=self.without_vector,
-            reason=self.reason,
+            reason=None if why is None else why.reason,
         )
 
     def require_embedder(self) -> None:
-        """Refuse to mix vector spaces. Errors: EmbedderMismatch."""
+        """Refuse to mix vector spaces. Errors: EmbedderMismatch.
+
+        A server that cannot be asked now is not asked again in this run.
+        """
         with self.database.transaction() as connection:
             active = store.active_embedder(connection)
             self._has_column = store.vector_dimension(connection) is not None
-        if active is not None and active.fingerprint != fingerprint(self.embedder):
-            raise mismatch(active, self.embedder)
+        if active is not None:
+            require_same(active, self.embedder)
+        if isinstance(self.embedder, Served):
+            try:
+                self.embedder.identify()
+            except ProviderError as error:
+                self._outage = as_degraded(error)
 
     def write(self, batch: Sequence[Prepared], *, project_id: int, stale: Iterable[UUID]) -> None:
         """Store ``batch`` and delete ``stale`` in one transaction."""
-        texts = [text for item in batch for text in item.texts]
-        vectors = self._embed(texts, project_id=project_id)
+        vectors = self._embed(
+            [text for item in batch for text in item.texts],
+            places=[(c.id, _note(item.document.place, c)) for item in batch for c in item.chunks],
+            project_id=project_id,
+        )
         position = 0
         rows: list[tuple[Prepared, list[store.ChunkRow]]] = []
         for item in batch:
@@ -87,28 +102,48 @@ class Writer:
             )
 
     def repair(self, project_id: int) -> None:
-        """Embed what an earlier run could not, from the stored text; stops at the first failure."""
-        while self.reason is None:
-            with self.database.transaction(projects=[project_id]) as connection:
-                rows = store.chunks_without_vector(connection, project_id, limit=REPAIR_CHUNKS)
-            texts = [embedded_text(row) for row in rows]
-            vectors = self._embed(texts, project_id=project_id) if rows else []
-            done = [(row.id, v) for row, v in zip(rows, vectors, strict=True) if v is not None]
-            with self.database.transaction(projects=[project_id]) as connection:
-                if done:
-                    store.set_embeddings(
-                        connection,
-                        done,
-                        project_id=project_id,
-                        model=self.embedder.id,
-                        version=self.embedder.version,
-                    )
-                if not done:
-                    return
-                store.complete_documents(connection, project_id)
+        """Embed what an earlier run could not, from the stored text; stops where no text can be.
 
-    def _embed(self, texts: Sequence[str], *, project_id: int) -> list[NDArray[np.float32] | None]:
-        if self.reason is not None:
+        A row that cannot be embedded is passed by, and keeps none behind it from its vector.
+        """
+        after: tuple[UUID, int] | None = None
+        blank: list[UUID] = []
+        while self.failure is None:
+            with self.database.transaction(projects=[project_id]) as connection:
+                rows = store.chunks_without_vector(
+                    connection, project_id, after=after, limit=REPAIR_CHUNKS
+                )
+            if not rows:
+                break
+            after = (rows[-1].document_id, rows[-1].ordinal)
+            # Refused by this run already.
+            rows = [row for row in rows if row.id not in self._refused_rows]
+            texts = [embedded_text(row) for row in rows]
+            blank += [row.id for row, text in zip(rows, texts, strict=True) if is_blank(text)]
+            places = [(row.id, _note(row.place, row)) for row in rows]
+            vectors = self._embed(texts, places=places, project_id=project_id)
+            done = [(row.id, v) for row, v in zip(rows, vectors, strict=True) if v is not None]
+            if done:
+                self._complete(project_id, done)
+        with self.database.transaction(projects=[project_id]) as connection:
+            store.complete_documents(connection, project_id, blank=blank)
+
+    def _complete(self, project_id: int, done: list[tuple[UUID, NDArray[np.float32]]]) -> None:
+        with self.database.transaction(projects=[project_id]) as connection:
+            store.set_embeddings(
+                connection,
+                done,
+                project_id=project_id,
+                model=self.embedder.id,
+                version=self.embedder.version,
+            )
+
+    def _embed(
+        self, texts: Sequence[str], *, places: Sequence[tuple[UUID, FileNote]], project_id: int
+    ) -> list[NDArray[np.float32] | None]:
+        if self.failure is None and self._outage is not None and not all(map(is_blank, texts)):
+            self.failure = self._outage
+        if self.failure is not None:
             # One probe a run: a dead embedder is not asked again for every batch.
             self.without_vector += len(texts)
             return [None] * len(texts)
@@ -119,8 +154,12 @@ class Writer:
             role="document",
             first_project=project_id if self.cache is None else self.cache_project,
         )
-        if result.failure is not None:
-            self.reason = result.failure.reason
+        self.failure = result.failure
+        for position, why in result.refused.items():
+            self._refusal = why
+            row, note = places[position]
+            self._refused_rows.add(row)
+            self.refused.append(replace(note, reason=f"{note.reason}: {why.detail}"))
         made = sum(vector is not None for vector in result.vectors)
         self.embedded += made
         self.without_vector += len(texts) - made
@@ -170,6 +209,11 @@ def ensure_vector_column(admin_url: str, embedder: Embedder) -> None:
                 f"the vector column has {width} dimensions, {own.id} makes {own.dimension}",
                 remedy="index into another database (LASTRO_HOME or LASTRO_DATABASE_URL)",
             )
+
+
+def _note(path: str, chunk: store.ChunkRow | store.UnembeddedChunk) -> FileNote:
+    """Where a text stands, as the report says it when it has no vector."""
+    return FileNote(path=path, reason=f"no vector for lines {chunk.line_start}-{chunk.line_end}")
 
 
 def _is_complete(texts: Sequence[str], chunks: Sequence[store.ChunkRow]) -> bool:

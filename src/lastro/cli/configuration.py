@@ -40,7 +40,7 @@ def described(settings: Settings) -> Iterator[tuple[str, Any, str]]:
             continue
         origin = settings.origins.get(field.name, DEFAULT_ORIGIN)
         for name, value in _parts(field.name, getattr(settings, field.name)):
-            yield name, to_json(value), origin
+            yield name, to_json(value), settings.origins.get(name, origin)
 
 
 def _parts(name: str, value: object) -> Iterator[tuple[str, object]]:

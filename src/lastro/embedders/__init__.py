@@ -3,47 +3,68 @@
 from pathlib import Path
 
 from lastro.embedders.deterministic import DeterministicEmbedder
+from lastro.embedders.ollama import PREFIX as OLLAMA
+from lastro.embedders.ollama import OllamaEmbedder
 from lastro.embedders.protocol import (
     Embedder,
+    Limits,
     Role,
+    Served,
     checked,
+    configured,
     fingerprint,
     is_blank,
+    limits_of,
     readable,
 )
 from lastro.embedders.use_m3 import UseM3Embedder
 from lastro.errors import ConfigError
+from lastro.ollama_settings import OllamaSettings
 
 __all__ = [
     "SHIPPED",
     "DeterministicEmbedder",
     "Embedder",
+    "Limits",
+    "OllamaEmbedder",
     "Role",
+    "Served",
     "UseM3Embedder",
     "build_embedder",
     "checked",
+    "configured",
     "fingerprint",
     "is_blank",
+    "limits_of",
     "readable",
 ]
 
 SHIPPED = ("use-m3", "deterministic")
+DEFAULT_OLLAMA_HOST = "http://127.0.0.1:11434"
 # Named in the contract, not carried by this release.
 _PLANNED_NAMES = ("minilm", "e5-small")
-_PLANNED_KINDS = ("ollama:", "onnx:", "openai:")
+_PLANNED_KINDS = ("onnx:", "openai:")
 
 
-def build_embedder(name: str, *, cache_dir: Path) -> Embedder:
-    """Return the embedder called ``name``; nothing is loaded before its first text.
+def build_embedder(
+    name: str,
+    *,
+    cache_dir: Path,
+    ollama_host: str = DEFAULT_OLLAMA_HOST,
+    ollama: OllamaSettings | None = None,
+) -> Embedder:
+    """Return the embedder called ``name``; nothing is loaded or asked before its first text.
 
     ``cache_dir`` is where it may keep prepared forms of its model. Errors: ConfigError for an
-    unknown name, and for a known one that this release does not carry.
+    unknown name, for a known one that this release does not carry, and for Ollama's address.
     """
     if name == "use-m3":
         return UseM3Embedder(cache_dir=cache_dir)
     if name == "deterministic":
         return DeterministicEmbedder()
-    known = f"available: {', '.join(SHIPPED)}"
+    if name.startswith(OLLAMA):
+        return OllamaEmbedder(name.removeprefix(OLLAMA), host=ollama_host, settings=ollama)
+    known = f"available: {', '.join(SHIPPED)}, {OLLAMA}<model>"
     if name in _PLANNED_NAMES or name.startswith(_PLANNED_KINDS):
         raise ConfigError(
             f"embedder {name!r} is not part of this release", remedy=f"{known}; set LASTRO_EMBEDDER"

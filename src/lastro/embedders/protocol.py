@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+import math
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,8 +64,67 @@ class Embedder(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How many texts an embedder is given at once.
+
+    The first call has ``first_texts``; the number doubles while a call takes less than
+    ``pace_s``, up to ``texts``. A call with more than one text has at most ``chars`` characters.
+    """
+
+    # Enough to amortise a call, few enough to lose little.
+    texts: int = 64
+    chars: int = 1_000_000
+    first_texts: int = 64
+    pace_s: float = math.inf
+
+
+LOCAL = Limits()
+
+
+@runtime_checkable
+class Served(Protocol):
+    """What an embedder behind a server has beside: its weights are known to the server alone."""
+
+    limits: Limits
+
+    @property
+    def configured(self) -> str:
+        """What of its identity follows from settings, without asking the server."""
+        ...
+
+    def recall(self, *, version: str, dimension: int) -> None:
+        """Be told the weights behind an index: what counts while the server is not asked."""
+        ...
+
+    def identify(self) -> None:
+        """Ask the server for its weights now.
+
+        Errors: ProviderError; EmbedderMismatch where they are not those that were recalled.
+        """
+        ...
+
+
+def limits_of(embedder: Embedder) -> Limits:
+    """How many texts ``embedder`` is given at once."""
+    return embedder.limits if isinstance(embedder, Served) else LOCAL
+
+
+def configured(embedder: Embedder) -> str:
+    """The part of an embedder's identity that is known while its server is down.
+
+    A document's fingerprint holds this one, so that a document stored without vectors is the same
+    document when the server is back. The vectors themselves are held together by
+    ``fingerprint``.
+    """
+    return embedder.configured if isinstance(embedder, Served) else fingerprint(embedder)
+
+
 def fingerprint(embedder: Embedder) -> str:
-    """Name everything that decides a vector: the cache's key and the index's identity."""
+    """Name everything that decides a vector: the cache's key and the index's identity.
+
+    Errors: ProviderError where only a server knows its weights, and nobody told of them.
+    """
     parts = {
         "id": embedder.id,
         "version": embedder.version,

@@ -33,6 +33,11 @@ class UnembeddedChunk:
     """A stored chunk that has no vector yet, with what is embedded of it."""
 
     id: UUID
+    document_id: UUID
+    ordinal: int
+    place: str
+    line_start: int
+    line_end: int
     title: str
     heading_text: str
     context: str
@@ -72,13 +77,19 @@ def set_active_embedder(connection: AppConnection, embedder: ActiveEmbedder) -> 
 
 
 def chunks_without_vector(
-    connection: AppConnection, project_id: int, *, limit: int
+    connection: AppConnection, project_id: int, *, after: tuple[UUID, int] | None, limit: int
 ) -> list[UnembeddedChunk]:
-    """Chunks of incomplete documents, by place."""
+    """Chunks of incomplete documents by document and ordinal, those behind ``after``."""
+    document_id, ordinal = after or (UUID(int=0), -1)
     with connection.cursor(row_factory=class_row(UnembeddedChunk)) as cursor:
         return cursor.execute(
             load_queries("vectors")["chunks_without_vector"],
-            {"project_id": project_id, "limit": limit},
+            {
+                "project_id": project_id,
+                "after_document": document_id,
+                "after_ordinal": ordinal,
+                "limit": limit,
+            },
         ).fetchall()
 
 
@@ -104,9 +115,14 @@ def set_embeddings(
     )
 
 
-def complete_documents(connection: AppConnection, project_id: int) -> None:
-    """Mark documents complete of which every chunk has a vector."""
-    connection.execute(load_queries("vectors")["complete_documents"], {"project_id": project_id})
+def complete_documents(
+    connection: AppConnection, project_id: int, *, blank: Sequence[UUID]
+) -> None:
+    """Mark documents complete of which every chunk has a vector, or is one of ``blank``."""
+    connection.execute(
+        load_queries("vectors")["complete_documents"],
+        {"project_id": project_id, "blank": list(blank)},
+    )
 
 
 def cached_embeddings(

@@ -56,12 +56,15 @@ ORDER BY h.text_hash
 ON CONFLICT ON CONSTRAINT embedding_cache_pkey DO NOTHING;
 
 -- name: chunks_without_vector
--- Of incomplete documents, in a fixed order; index documents_incomplete_idx.
-SELECT c.id, c.title, c.heading_text, c.context, c.content
+-- Of incomplete documents, behind a place, so that a row that has none to get holds up no other;
+-- index documents_incomplete_idx.
+SELECT c.id, c.document_id, c.ordinal, d.place, coalesce(c.line_start, 0) AS line_start,
+    coalesce(c.line_end, 0) AS line_end, c.title, c.heading_text, c.context, c.content
 FROM lastro.documents AS d
 JOIN lastro.chunks AS c ON c.project_id = d.project_id AND c.document_id = d.id
 WHERE d.project_id = %(project_id)s AND d.state = 'incomplete' AND c.embedding_model IS NULL
-ORDER BY d.place, c.ordinal
+    AND (c.document_id, c.ordinal) > (%(after_document)s::uuid, %(after_ordinal)s::integer)
+ORDER BY c.document_id, c.ordinal
 LIMIT %(limit)s;
 
 -- name: set_embeddings
@@ -72,10 +75,11 @@ FROM unnest(%(ids)s::uuid[], %(embeddings)s::text[]) AS v (id, embedding)
 WHERE c.project_id = %(project_id)s AND c.id = v.id;
 
 -- name: complete_documents
--- Incomplete documents of which every chunk has a vector now.
+-- Incomplete documents of which every chunk has a vector now; those of blank can have none.
 UPDATE lastro.documents AS d SET state = 'complete'
 WHERE d.project_id = %(project_id)s AND d.state = 'incomplete'
     AND NOT EXISTS (
         SELECT FROM lastro.chunks AS c
         WHERE c.project_id = d.project_id AND c.document_id = d.id AND c.embedding_model IS NULL
+            AND c.id <> ALL (%(blank)s::uuid[])
     );
