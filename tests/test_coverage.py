@@ -205,6 +205,23 @@ def test_a_first_run_that_did_not_finish_stands_at_no_revision(app: App, reposit
     assert found.head is not None
 
 
+def test_a_first_run_over_files_as_they_lie_that_did_not_finish_is_compared_with_them(
+    app: App, tmp_path: Path
+):
+    write(tmp_path / "notes", {"docs/tides.md": "# Tides\n\nNo repository here.\n"})
+
+    def stop(_done: int, _total: int) -> None:
+        raise KeyboardInterrupt
+
+    request = IndexRequest(path=tmp_path / "notes", project="coast", worktree=True)
+    with pytest.raises(KeyboardInterrupt):
+        app.index(request, progress=stop)
+    found = app.coverage("coast")
+    assert found.sources[0].unknown is None
+    # one file lies there, and nothing of it is indexed yet
+    assert (scope(found, "docs").sources, scope(found, "docs").indexed) == (1, 0)
+
+
 def test_a_later_run_that_did_not_finish_leaves_the_revision_of_the_one_before(
     app: App, repository: Path
 ):

@@ -23,6 +23,7 @@ from lastro.profiles import Profile
 from lastro.projects import project_sources
 from lastro.replay import CachedQuestion, ndcg_matrix
 from lastro.search import Engine, profile_of
+from lastro.sources.clones import Clones
 from lastro.sources.files import FilePatterns
 from lastro.types import IndexRequest, Progress
 from lastro.writing import Writer
@@ -75,6 +76,7 @@ def sweep(
     patterns: FilePatterns,
     admin_url: str,
     progress: Progress,
+    clones: Clones | None = None,
 ) -> Sweep:
     """Measure nDCG@10 at every size, each in a scratch database of its own.
 
@@ -93,6 +95,7 @@ def sweep(
             pipeline=replace(pipeline, chunking=chunking),
             patterns=patterns,
             admin_url=admin_url,
+            clones=clones,
         )
         answerable = [question for question in cached if question.answerable]
         if not answerable:
@@ -149,6 +152,7 @@ def _asked(
     pipeline: Pipeline,
     patterns: FilePatterns,
     admin_url: str,
+    clones: Clones | None,
 ) -> tuple[Profile, list[CachedQuestion]]:
     if Path(request.golden).is_dir():
         profile = engine.profiles.get(request.profile)
@@ -179,7 +183,7 @@ def _asked(
         )
         for source in sources:
             asked = IndexRequest(
-                path=Path(source.root), project=PROJECT, worktree=source.ref is None
+                path=source.root, project=PROJECT, worktree=source.kind == "worktree"
             )
             index(
                 database,
@@ -187,6 +191,7 @@ def _asked(
                 writer=writer,
                 patterns=patterns,
                 progress=lambda _done, _total: None,
+                clones=clones,
             )
         settle(url)
         return profile, cache_golden(

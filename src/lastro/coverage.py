@@ -11,9 +11,10 @@ from lastro.db.pool import Database
 from lastro.errors import LastroError
 from lastro.indexing import plan_changes
 from lastro.projects import project_sources
+from lastro.sources.clones import Clones
 from lastro.sources.files import FilePatterns, Listing
-from lastro.sources.git import count_commits, list_ref
-from lastro.sources.worktree import list_worktree
+from lastro.sources.git import count_commits
+from lastro.sources.listing import find_place, list_place
 from lastro.store import ScopeCounts, Source, StoredDocument
 from lastro.types import (
     DEFAULT_REF,
@@ -38,10 +39,16 @@ class _Seen:
 
 
 def coverage(
-    database: Database, project: str, *, fingerprint: str, patterns: FilePatterns
+    database: Database,
+    project: str,
+    *,
+    fingerprint: str,
+    patterns: FilePatterns,
+    clones: Clones | None = None,
 ) -> Coverage:
     """Compare a project's index with its sources as they are now; reads no text at a ref.
 
+    A remote repository is fetched into ``clones``.
     ``fingerprint`` is the present pipeline's: documents made by another are stale.
     Errors: NotFound for the project. A source that cannot be read is a value, not an error.
     """
@@ -56,7 +63,13 @@ def coverage(
             for source in sources
         }
     seen = [
-        _look(source, stored[source.name], fingerprint=fingerprint, patterns=patterns)
+        _look(
+            source,
+            stored[source.name],
+            fingerprint=fingerprint,
+            patterns=patterns,
+            clones=clones,
+        )
         for source in sources
     ]
     places = [look.coverage for look in seen]
@@ -77,38 +90,51 @@ def coverage(
 
 
 def _look(
-    source: Source, stored: Sequence[StoredDocument], *, fingerprint: str, patterns: FilePatterns
+    source: Source,
+    stored: Sequence[StoredDocument],
+    *,
+    fingerprint: str,
+    patterns: FilePatterns,
+    clones: Clones | None,
 ) -> _Seen:
     try:
-        listing = _listing(source, stored, patterns=patterns)
+        listing = _listing(source, stored, patterns=patterns, clones=clones)
     except LastroError as error:
         return _Seen(coverage=_place(source, unknown=error.message), files=None, stale=None)
     plan = plan_changes(listing, stored, fingerprint=fingerprint, rebuild=False)
     return _Seen(
-        coverage=_place(source, head=listing.revision),
+        coverage=_place(source, listing=listing),
         files=Counter(file.scope for file in listing.files),
         stale=Counter(d.scope for d in (*plan.gone, *plan.replaced.values())),
     )
 
 
 def _listing(
-    source: Source, stored: Sequence[StoredDocument], *, patterns: FilePatterns
+    source: Source,
+    stored: Sequence[StoredDocument],
+    *,
+    patterns: FilePatterns,
+    clones: Clones | None,
 ) -> Listing:
     """What a new index run would find; the same rule about whole trees as there."""
     if any(patterns.is_in_docs(document.place) for document in stored):
         patterns = replace(patterns, whole_tree=False)
-    root = Path(source.root)
-    if source.indexed_at is not None and source.revision is None:
-        return list_worktree(root, patterns=patterns)
-    return list_ref(root, ref=source.ref or DEFAULT_REF, patterns=patterns)
+    return list_place(
+        find_place(source.root if source.kind == "remote" else Path(source.root)),
+        ref=source.ref or DEFAULT_REF,
+        worktree=source.kind == "worktree",
+        patterns=patterns,
+        clones=clones,
+    )
 
 
 def _place(
-    source: Source, *, head: str | None = None, unknown: str | None = None
+    source: Source, *, listing: Listing | None = None, unknown: str | None = None
 ) -> SourceCoverage:
+    head = listing.revision if listing else None
     behind = None
-    if head is not None and source.revision is not None:
-        behind = count_commits(Path(source.root), since=source.revision, until=head)
+    if listing is not None and head is not None and source.revision is not None:
+        behind = count_commits(listing.root, since=source.revision, until=head)
     return SourceCoverage(
         name=source.name,
         root=source.root,

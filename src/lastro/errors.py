@@ -11,7 +11,8 @@ LastroError
 │   └── InvalidFilter      INVALID_FILTER
 ├── DimensionMismatch      DIMENSION_MISMATCH
 ├── EmbedderMismatch       EMBEDDER_MISMATCH
-└── ProviderError          PROVIDER_ERROR
+├── ProviderError          PROVIDER_ERROR
+└── RemoteError            PROVIDER_ERROR
 """
 
 from typing import ClassVar
@@ -96,6 +97,12 @@ class ProviderError(LastroError):
     def __init__(self, message: str, *, reason: DegradedReason, remedy: str | None = None) -> None:
         super().__init__(message, remedy=remedy)
         self.reason: DegradedReason = reason
+
+
+class RemoteError(LastroError):
+    """A remote repository cannot be reached, or does not answer in time."""
+
+    code = "PROVIDER_ERROR"
 
 
 EXIT_DONE = 0

@@ -1,4 +1,4 @@
-"""Which project a folder belongs to, and what there is."""
+"""Which project a folder or a remote repository belongs to, and what there is."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 from lastro import store
 from lastro.db.pool import Database
 from lastro.errors import Conflict
+from lastro.sources.addresses import Address
 from lastro.store import AppConnection, Project, ProjectState
 from lastro.types import ProjectSummary
 
@@ -33,6 +34,12 @@ def list_states(database: Database) -> list[ProjectState]:
         return store.project_states(connection, ids)
 
 
+def project_id_of(database: Database, slug: str) -> int:
+    """The id of a project. Errors: NotFound."""
+    with database.transaction() as connection:
+        return store.find_project(connection, slug).id
+
+
 def project_sources(database: Database, slug: str) -> tuple[Project, list[store.Source]]:
     """A project and where its files come from. Errors: NotFound."""
     with database.transaction() as connection:
@@ -46,29 +53,32 @@ def project_of_folder(database: Database, folder: Path) -> str:
 
     The folder's own name where none was.
     """
-    with database.transaction(projects=_all_ids(database)) as connection:
-        known = _known_as(connection, (folder, *folder.parents))
-    return known or folder_slug(folder)
+    places = [str(one) for one in (folder, *folder.parents)]
+    return _indexed_as(database, places) or folder_slug(folder)
 
 
-def project_to_index(database: Database, root: Path) -> str:
-    """The project under which ``root`` is indexed when none is named.
+def project_of_address(database: Database, address: Address) -> str:
+    """The project that a remote repository was indexed as, else the repository's own name."""
+    return _indexed_as(database, [address.url]) or address.name
 
-    Errors: Conflict where the folder's name is the project of another folder.
+
+def project_to_index(database: Database, place: str, *, name: str) -> str:
+    """The project under which a folder or an address is indexed when none is named.
+
+    ``name`` is the place's own. Errors: Conflict where it is the project of another place.
     """
-    slug = folder_slug(root)
     with database.transaction(projects=_all_ids(database)) as connection:
-        known = _known_as(connection, [root])
+        known = _known_as(connection, [place])
         if known is not None:
             return known
-        taken = next((p for p in store.all_projects(connection) if p.slug == slug), None)
+        taken = next((p for p in store.all_projects(connection) if p.slug == name), None)
         sources = store.project_sources(connection, taken.id) if taken else []
     if sources:
         raise Conflict(
-            f"the project {slug!r} belongs to {sources[0].root}, not to {root}",
+            f"the project {name!r} belongs to {sources[0].root}, not to {place}",
             remedy="name another one with --project",
         )
-    return slug
+    return name
 
 
 def folder_slug(folder: Path) -> str:
@@ -76,9 +86,14 @@ def folder_slug(folder: Path) -> str:
     return folder.name.removesuffix(".git") or "root"
 
 
-def _known_as(connection: AppConnection, folders: Iterable[Path]) -> str | None:
-    for folder in folders:
-        found = store.folder_projects(connection, str(folder))
+def _indexed_as(database: Database, places: Iterable[str]) -> str | None:
+    with database.transaction(projects=_all_ids(database)) as connection:
+        return _known_as(connection, places)
+
+
+def _known_as(connection: AppConnection, places: Iterable[str]) -> str | None:
+    for place in places:
+        found = store.folder_projects(connection, place)
         if found:
             return found[0][0]
     return None

@@ -272,10 +272,11 @@ DEFAULT_REF = "HEAD"
 class IndexRequest:
     """What to index into which project; ``worktree`` reads files as they lie, not at ``ref``.
 
-    Without a name the project is the one this folder was indexed as, else the folder's name.
+    ``path`` is a folder, or as text the address of a remote repository. Without a name the project
+    is the one this folder or address was indexed as, else its own name.
     """
 
-    path: Path
+    path: Path | str
     project: str | None = None
     ref: str = DEFAULT_REF
     worktree: bool = False

@@ -1,7 +1,6 @@
 """Options that several commands share."""
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -37,6 +36,9 @@ PathOption = Annotated[
     ),
 ]
 ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME", help="Ranking profile.")]
-PathArgument = Annotated[
-    Path, typer.Argument(metavar="[PATH]", help="A Git repository or a folder.")
+PlaceArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="[PATH]", help="A Git repository, its address on a server, or a folder."
+    ),
 ]

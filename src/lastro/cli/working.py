@@ -1,6 +1,5 @@
 """``lastro index`` and ``lastro search``."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,8 +10,8 @@ from lastro.cli.options import (
     Format,
     FormatOption,
     KOption,
-    PathArgument,
     PathOption,
+    PlaceArgument,
     ProfileOption,
     ProjectOption,
     ScopeOption,
@@ -32,11 +31,11 @@ from lastro.search import DEFAULT_K, SearchRequest
 from lastro.types import DEFAULT_REF, IndexRequest
 from lastro.wire import to_json
 
-HERE = Path()
+HERE = "."
 
 
 def index(
-    path: PathArgument = HERE,
+    path: PlaceArgument = HERE,
     *,
     project: ProjectOption = None,
     ref: Annotated[

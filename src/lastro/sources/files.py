@@ -117,7 +117,8 @@ class Listing:
     ``revision`` is the full commit id, None for a worktree. ``skipped`` are documents that
     cannot be taken, each with its reason; ``ignored`` counts by reason what is no document.
     ``unreadable`` names places (folders end in ``/``) that could not be read this time: what is
-    indexed from there must stay.
+    indexed from there must stay. ``address`` is that of the remote repository whose clone ``root``
+    is.
     """
 
     root: Path
@@ -129,6 +130,12 @@ class Listing:
     unreadable: tuple[str, ...] = ()
     whole_tree: bool = False
     max_bytes: int = MAX_BYTES
+    address: str | None = None
+
+    @property
+    def place(self) -> str:
+        """Where the source lies, for people and for the database."""
+        return self.address or str(self.root)
 
     def is_unread(self, path: str) -> bool:
         """Tell whether ``path`` lies where this listing could not look."""
@@ -290,7 +297,7 @@ def require_some(listing: Listing, *, patterns: FilePatterns) -> Listing:
     """Return ``listing``; an empty one raises NotFound, so that nothing is pruned by accident."""
     if listing.files:
         return listing
-    where = f"{listing.root} at {listing.ref}" if listing.ref else str(listing.root)
+    where = f"{listing.place} at {listing.ref}" if listing.ref else listing.place
     left_out = len(listing.skipped) + sum(listing.ignored.values())
     raise NotFound(
         f"no document found in {where} under {', '.join(patterns.docs)}"

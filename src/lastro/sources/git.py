@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from lastro.errors import ConfigError, InvalidInput, LastroError, NotFound
+from lastro.errors import InvalidInput, LastroError, NotFound
 from lastro.sources.files import (
     IGNORE_FILE,
     MISSING_CONTENT,
@@ -32,18 +32,31 @@ from lastro.sources.files import (
     select,
 )
 from lastro.sources.ignoring import IgnoreRules, parse_rules
+from lastro.sources.running import (
+    WORKTREE_REMEDY,
+    GitFailed,
+    git_command,
+    local_environment,
+    no_git,
+    run_git,
+)
 from lastro.types import FileNote
 
-_WORKTREE_REMEDY = "add --worktree to read the files as they lie"
 
-
-def list_ref(path: Path, *, ref: str = "HEAD", patterns: FilePatterns | None = None) -> Listing:
+def list_ref(
+    path: Path,
+    *,
+    ref: str = "HEAD",
+    patterns: FilePatterns | None = None,
+    address: str | None = None,
+) -> Listing:
     """List the documents of the repository that holds ``path``, at the commit ``ref`` names.
 
+    ``address`` is that of the remote repository whose clone ``path`` is; messages name it.
     Errors: NotFound (no repository, ref, commit or document), InvalidInput, ConfigError.
     """
     patterns = patterns or FilePatterns()
-    repository = _find_repository(path)
+    repository = _find_repository(path, address=address)
     commit = _resolve(repository, ref)
     entries = _read_tree(repository, commit)
     _check_tracked(repository, entries, ref)
@@ -62,6 +75,7 @@ def list_ref(path: Path, *, ref: str = "HEAD", patterns: FilePatterns | None = N
         ignored=selection.ignored,
         whole_tree=selection.whole_tree,
         max_bytes=patterns.max_bytes,
+        address=address,
     )
     return require_some(listing, patterns=patterns)
 
@@ -91,10 +105,10 @@ def count_commits(root: Path, *, since: str, until: str) -> int | None:
     if since == until:
         return 0
     try:
-        if _line(_git(root, "rev-parse", "--is-shallow-repository")) == b"true":
+        if _line(run_git(root, "rev-parse", "--is-shallow-repository")) == b"true":
             return None
-        return int(_git(root, "rev-list", "--count", "--end-of-options", f"{since}..{until}"))
-    except _GitFailed:
+        return int(run_git(root, "rev-list", "--count", "--end-of-options", f"{since}..{until}"))
+    except GitFailed:
         return None
 
 
@@ -103,40 +117,58 @@ def count_commits(root: Path, *, since: str, until: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Repository:
-    """``root`` is the top folder (the git folder of a bare one), ``prefix`` ends in ``/``."""
+    """``root`` is the top folder (the git folder of a bare one), ``prefix`` ends in ``/``.
+
+    ``address`` is None where no remote repository is meant.
+    """
 
     root: Path
     prefix: bytes
     asked: Path
+    address: str | None
 
 
-def _find_repository(path: Path) -> _Repository:
+def _find_repository(path: Path, *, address: str | None) -> _Repository:
     if not path.exists():
         raise NotFound(f"no such folder: {path}", remedy="give the path of a Git repository")
     if not path.is_dir():
         raise InvalidInput(f"not a folder: {path}", remedy="give the repository's folder")
     asked = path.resolve()
-    if _line(_git(asked, "rev-parse", "--is-inside-work-tree")) == b"true":
-        top, prefix = "--show-toplevel", _line(_git(asked, "rev-parse", "--show-prefix"))
+    if _line(run_git(asked, "rev-parse", "--is-inside-work-tree")) == b"true":
+        top, prefix = "--show-toplevel", _line(run_git(asked, "rev-parse", "--show-prefix"))
     else:
         top, prefix = "--absolute-git-dir", b""
-    root = Path(os.fsdecode(_line(_git(asked, "rev-parse", top))))
-    return _Repository(root=root, prefix=prefix, asked=asked)
+    root = Path(os.fsdecode(_line(run_git(asked, "rev-parse", top))))
+    if address is not None and root != asked:
+        # Git looked above a clone that is none and found somebody else's repository.
+        raise GitFailed(asked, b"the clone is damaged; run again")
+    return _Repository(root=root, prefix=prefix, asked=asked, address=address)
+
+
+def check_ref(ref: str) -> None:
+    """Refuse what can name no commit. Errors: InvalidInput."""
+    if not ref.strip() or "\0" in ref:
+        raise InvalidInput("the ref is blank", remedy="name a branch, a tag or a commit")
 
 
 def _resolve(repository: _Repository, ref: str) -> str:
-    if not ref.strip() or "\0" in ref:
-        raise InvalidInput("the ref is blank", remedy="name a branch, a tag or a commit")
+    check_ref(ref)
     try:
         # --end-of-options: a ref that looks like an option stays a ref.
-        found = _git(
+        found = run_git(
             repository.root, "rev-parse", "--verify", "--end-of-options", f"{ref}^{{commit}}"
         )
-    except _GitFailed as error:
+    except GitFailed as error:
+        if repository.address:
+            raise NotFound(
+                f"no commit named {ref!r} in {repository.address}",
+                remedy="name a branch, a tag or a commit that is there; nothing in the index was "
+                "changed",
+            ) from error
         if ref == "HEAD":
             raise NotFound(
                 f"{repository.root} has no commit yet",
-                remedy=f"commit first, or {_WORKTREE_REMEDY}",
+                remedy=f"commit first, or {WORKTREE_REMEDY}",
             ) from error
         raise NotFound(
             f"no commit named {ref!r} in {repository.root}",
@@ -152,7 +184,7 @@ def _check_tracked(repository: _Repository, entries: Sequence[Entry], ref: str) 
         raise NotFound(
             f"{repository.asked} lies in the repository {repository.root}, "
             f"which has nothing there at {ref}",
-            remedy=f"{_WORKTREE_REMEDY}, or give {repository.root} to index the repository",
+            remedy=f"{WORKTREE_REMEDY}, or give {repository.root} to index the repository",
         )
 
 
@@ -164,13 +196,13 @@ _LINK_MODE = b"120000"
 def _read_tree(repository: _Repository, commit: str) -> tuple[Entry, ...]:
     arguments = ("ls-tree", "-r", "-z", "--full-tree", commit)
     try:
-        listed = _git(repository.root, *arguments, "--long")
-    except _GitFailed as error:
+        listed = run_git(repository.root, *arguments, "--long")
+    except GitFailed as error:
         if "promisor" not in error.message:
             raise
         # A partial clone: git dies on the size of a blob that it would have to fetch.
         sizes = _present_sizes(repository.root, commit)
-        names = _git(repository.root, *arguments)
+        names = run_git(repository.root, *arguments)
         entries = (_parse_entry(record, sizes) for record in names.split(b"\0") if record)
     else:
         entries = (_parse_entry(record, {}) for record in listed.split(b"\0") if record)
@@ -179,11 +211,11 @@ def _read_tree(repository: _Repository, commit: str) -> tuple[Entry, ...]:
 
 def _present_sizes(root: Path, commit: str) -> dict[bytes, bytes]:
     """Sizes of the objects of a commit's tree that this clone holds, by id."""
-    listed = _git(
+    listed = run_git(
         root, "rev-list", "--objects", "--no-object-names", "--missing=print", f"{commit}^{{tree}}"
     )
     present = b"".join(b"%b\n" % name for name in listed.split() if not name.startswith(b"?"))
-    checked = _git(root, "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=present)
+    checked = run_git(root, "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=present)
     return dict(_pair(line) for line in checked.splitlines())
 
 
@@ -249,15 +281,15 @@ class _Blobs:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         try:
             self._process = subprocess.Popen(
-                _command(root, "cat-file", "--batch"),
-                env=_environment(),
+                git_command(root, "cat-file", "--batch"),
+                env=local_environment(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
             )
         except FileNotFoundError as error:
             self._errors.close()
-            raise _no_git() from error
+            raise no_git() from error
 
     def __enter__(self) -> "_Blobs":
         return self
@@ -287,7 +319,7 @@ class _Blobs:
 
     def _failure(self) -> LastroError:
         self._errors.seek(0)
-        return _GitFailed(self._root, self._errors.read())
+        return GitFailed(self._root, self._errors.read())
 
 
 def _pipes(process: "subprocess.Popen[bytes]") -> tuple[IO[bytes], IO[bytes]]:
@@ -296,79 +328,5 @@ def _pipes(process: "subprocess.Popen[bytes]") -> tuple[IO[bytes], IO[bytes]]:
     return process.stdin, process.stdout
 
 
-# --- git itself --------------------------------------------------------------------------------
-
-
-class _GitFailed(InvalidInput):
-    """Git refused; the message is git's own first line."""
-
-    def __init__(self, root: Path, stderr: bytes) -> None:
-        lines = stderr.decode("utf-8", "replace").splitlines()
-        said = next((line for line in lines if line.startswith("fatal:")), "".join(lines[:1]))
-        super().__init__(
-            f"git could not read {root}: {said.removeprefix('fatal: ') or 'it ended early'}",
-            remedy="run `git fsck` there, or clone the repository again",
-        )
-
-
-def _git(folder: Path, *arguments: str, stdin: bytes = b"") -> bytes:
-    try:
-        done = subprocess.run(
-            _command(folder, *arguments),
-            env=_environment(),
-            input=stdin,
-            capture_output=True,
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise _no_git() from error
-    if done.returncode == 0:
-        return done.stdout
-    if b"not a git repository" in done.stderr:
-        raise NotFound(f"{folder} is not in a Git repository", remedy=_WORKTREE_REMEDY)
-    if b"dubious ownership" in done.stderr or b"unsafe repository" in done.stderr:
-        raise _foreign_owner(folder, done.stderr)
-    raise _GitFailed(folder, done.stderr)
-
-
-def _command(folder: Path, *arguments: str) -> list[str]:
-    # A folder that was named outright may belong to someone else (root over a user's checkout):
-    # none of the commands here runs anything that the repository configures.
-    safe = f"safe.directory={folder.as_posix()}"
-    return ["git", "--no-pager", "--no-optional-locks", "-c", safe, "-C", str(folder), *arguments]
-
-
-def _environment() -> dict[str, str]:
-    """Environment for git without what would redirect it, its network or its language."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return kept | {
-        "LC_ALL": "C",
-        "LANGUAGE": "",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_OPTIONAL_LOCKS": "0",
-        # Replaced objects would put other text under a commit's name.
-        "GIT_NO_REPLACE_OBJECTS": "1",
-        # A partial clone must not fetch: the variable for git >= 2.45, no protocol for the others.
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_ALLOW_PROTOCOL": "",
-    }
-
-
 def _line(output: bytes) -> bytes:
     return output.removesuffix(b"\n").removesuffix(b"\r")
-
-
-def _no_git() -> ConfigError:
-    return ConfigError(
-        "the program git is not on PATH", remedy=f"install git, or {_WORKTREE_REMEDY}"
-    )
-
-
-def _foreign_owner(folder: Path, stderr: bytes) -> ConfigError:
-    parts = stderr.decode("utf-8", "replace").split("'")
-    root = parts[1] if len(parts) > 1 else str(folder)
-    return ConfigError(
-        f"the repository {root} belongs to another user",
-        remedy=f"give its top folder, {root}, or run as its owner; with git older than 2.38, "
-        f"run: git config --global --add safe.directory '{root}'",
-    )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
@@ -14,6 +15,8 @@ from lastro.types import FileNote, Scope
 
 # Name space of the advisory locks that index runs take, one for each project.
 _PROJECT_LOCKS = 7_125
+# A repository's folder at a ref, a folder as its files lie, or a remote repository at a ref.
+SourceKind = Literal["repository", "worktree", "remote"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +30,13 @@ class Project:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a project's files come from; ``revision`` and ``indexed_at`` are stored facts."""
+    """Where a project's files come from; ``revision`` and ``indexed_at`` are stored facts.
+
+    ``root`` is a folder, or the address of a remote one.
+    """
 
     name: str
+    kind: SourceKind
     root: str
     ref: str | None
     revision: str | None
@@ -151,6 +158,7 @@ def save_source(
     *,
     project_id: int,
     name: str,
+    kind: SourceKind,
     root: str,
     ref: str | None,
     revision: str | None,
@@ -164,6 +172,7 @@ def save_source(
         {
             "project_id": project_id,
             "name": name,
+            "kind": kind,
             "root": root,
             "ref": ref,
             "revision": revision,

@@ -57,7 +57,7 @@ SELECT pg_advisory_unlock(%(space)s::integer, %(project_id)s::integer);
 
 -- name: project_sources
 -- A project's sources by name; index sources_pkey.
-SELECT name, root, ref, revision, indexed_at, skipped
+SELECT name, kind, root, ref, revision, indexed_at, skipped
 FROM lastro.sources
 WHERE project_id = %(project_id)s
 ORDER BY name;
@@ -70,12 +70,13 @@ WHERE s.root = %(root)s
 ORDER BY s.indexed_at DESC NULLS LAST, p.slug;
 
 -- name: save_source
--- Revision, time and skipped files are those of the last run that finished; index sources_pkey.
+-- Revision, time and skipped files are those of the last run that finished, kind and ref those of
+-- the last one at all until one has finished; index sources_pkey.
 INSERT INTO lastro.sources (
-    project_id, name, root, ref, revision, indexed_at, run_started_at, skipped
+    project_id, name, kind, root, ref, revision, indexed_at, run_started_at, skipped
 )
 VALUES (
-    %(project_id)s, %(name)s, %(root)s, %(ref)s,
+    %(project_id)s, %(name)s, %(kind)s, %(root)s, %(ref)s,
     CASE WHEN %(finished)s THEN %(revision)s::text END,
     CASE WHEN %(finished)s THEN now() END,
     CASE WHEN NOT %(finished)s THEN now() END,
@@ -83,7 +84,14 @@ VALUES (
 )
 ON CONFLICT ON CONSTRAINT sources_pkey DO UPDATE SET
     root = excluded.root,
-    ref = CASE WHEN %(finished)s THEN excluded.ref ELSE lastro.sources.ref END,
+    kind = CASE
+        WHEN %(finished)s OR lastro.sources.indexed_at IS NULL THEN excluded.kind
+        ELSE lastro.sources.kind
+    END,
+    ref = CASE
+        WHEN %(finished)s OR lastro.sources.indexed_at IS NULL THEN excluded.ref
+        ELSE lastro.sources.ref
+    END,
     revision = CASE WHEN %(finished)s THEN excluded.revision ELSE lastro.sources.revision END,
     indexed_at = coalesce(excluded.indexed_at, lastro.sources.indexed_at),
     run_started_at = excluded.run_started_at,

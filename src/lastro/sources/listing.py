@@ -1,0 +1,56 @@
+"""Any source to its listing: a repository at a ref, a folder as it lies, a remote repository."""
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from lastro.errors import ConfigError, InvalidInput
+from lastro.sources.addresses import Address, parse_address
+from lastro.sources.clones import Clones
+from lastro.sources.files import FilePatterns, Listing, Reader
+from lastro.sources.git import check_ref, list_ref, open_ref
+from lastro.sources.worktree import list_worktree, open_worktree
+
+Place = Path | Address
+
+
+def find_place(path: Path | str) -> Place:
+    """A folder, or the remote repository that a text is the address of. Errors: InvalidInput."""
+    return path if isinstance(path, Path) else parse_address(path) or Path(path)
+
+
+def list_place(
+    place: Place, *, ref: str, worktree: bool, patterns: FilePatterns, clones: Clones | None
+) -> Listing:
+    """List the documents of a place; a remote repository is fetched first, and must be there.
+
+    Errors: those of ``list_ref``, ``list_worktree`` and ``Clones.fetch``.
+    """
+    if isinstance(place, Path):
+        if worktree:
+            return list_worktree(place, patterns=patterns)
+        return list_ref(place, ref=ref, patterns=patterns)
+    if worktree:
+        raise InvalidInput(
+            f"--worktree reads a folder, and {place.url} is a remote repository",
+            remedy="leave --worktree out, or clone the repository and give its folder",
+        )
+    if clones is None:
+        raise ConfigError(
+            f"{place.url} is a remote repository, and there is no folder for clones",
+            remedy="give `clones`, as `App` does",
+        )
+    check_ref(ref)
+    clone = clones.fetch(place, ref=ref)
+    return list_ref(clone, ref=ref, patterns=patterns, address=place.url)
+
+
+def list_again(listing: Listing, *, patterns: FilePatterns) -> Listing:
+    """The same place with other patterns; nothing is fetched."""
+    if listing.ref is None:
+        return list_worktree(listing.root, patterns=patterns)
+    return list_ref(listing.root, ref=listing.ref, patterns=patterns, address=listing.address)
+
+
+def open_listing(listing: Listing) -> AbstractContextManager[Reader]:
+    """Open a listing's source for reading its files."""
+    return open_worktree(listing) if listing.ref is None else open_ref(listing)
