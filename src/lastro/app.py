@@ -4,6 +4,7 @@ Parsers, file readers and the evaluation load when a method first needs them: a 
 of imports that a search need not wait for.
 """
 
+import os
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -40,8 +41,13 @@ if TYPE_CHECKING:
     from lastro.calibrating import Calibrated, CalibrationRequest, SelfCalibrated
     from lastro.chunk_sweep import Sweep, SweepRequest
     from lastro.golden_runs import GoldenRuns
+    from lastro.sources.clones import Clones
     from lastro.why_findings import Why
     from lastro.writing import Writer
+
+
+# A look at the state waits less for a remote repository than an index run does.
+STATUS_SILENCE_S = 15.0
 
 
 def embedded(settings: Settings) -> EmbeddedPostgres:
@@ -173,6 +179,7 @@ class App:
             writer=self.writer(),
             patterns=self.settings.files,
             progress=progress or (lambda _done, _total: None),
+            clones=self._clones(),
         )
         if report.embedding.available:
             self_calibration.watch_over(
@@ -336,6 +343,7 @@ class App:
             patterns=self.settings.files,
             admin_url=self._admin_url,
             progress=progress or (lambda _done, _total: None),
+            clones=self._clones(),
         )
 
     def projects(self) -> list[ProjectSummary]:
@@ -351,6 +359,17 @@ class App:
             self.project_name(project),
             fingerprint=self.writer().pipeline.fingerprint,
             patterns=self.settings.files,
+            clones=self._clones(longest_silence_s=STATUS_SILENCE_S),
+        )
+
+    def _clones(self, *, longest_silence_s: float | None = None) -> "Clones":
+        from lastro.sources.clones import Clones, credential_from
+
+        limit_s = self.settings.git_timeout_s
+        return Clones(
+            folder=self.settings.home / "cache" / "git",
+            credential=credential_from(os.environ),
+            timeout_s=limit_s if longest_silence_s is None else min(limit_s, longest_silence_s),
         )
 
     def sources(self, project: str | None = None) -> list[Source]:

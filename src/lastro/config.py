@@ -22,6 +22,8 @@ DEFAULT_LANGUAGES = ("en", "pt", "zh")
 DEFAULT_OLLAMA_HOST = "http://127.0.0.1:11434"
 # 15 idle minutes, as the contract promises.
 IDLE_STOP_S = 900.0
+# Silence of a Git server after which it is given up.
+GIT_TIMEOUT_S = 120.0
 
 _KEYS = frozenset(
     {
@@ -35,6 +37,7 @@ _KEYS = frozenset(
         "languages",
         "postgres_bin",
         "idle_stop_s",
+        "git_timeout_s",
         "chunking",
         "files",
         "profiles",
@@ -62,6 +65,7 @@ class Settings:
     languages: tuple[str, ...] = DEFAULT_LANGUAGES
     postgres_bin: Path | None = None
     idle_stop_s: float | None = IDLE_STOP_S
+    git_timeout_s: float = GIT_TIMEOUT_S
     chunking: ChunkSettings = field(default_factory=ChunkSettings)
     files: FilePatterns = field(default_factory=FilePatterns)
     profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
@@ -154,6 +158,7 @@ def _build(
         languages=_languages(values.get("languages", DEFAULT_LANGUAGES)),
         postgres_bin=_path(values, "postgres_bin"),
         idle_stop_s=_idle(values.get("idle_stop_s", IDLE_STOP_S)),
+        git_timeout_s=_git_timeout(values.get("git_timeout_s", GIT_TIMEOUT_S)),
         chunking=_section(ChunkSettings, values.get("chunking", {}), name="chunking"),
         files=_section(FilePatterns, values.get("files", {}), name="files"),
         profiles=_profiles(values.get("profiles", {})),
@@ -175,15 +180,25 @@ def _path(values: Mapping[str, Any], key: str) -> Path | None:
 
 
 def _idle(value: object) -> float | None:
+    seconds = _seconds(value, name="idle_stop_s", remedy="0 keeps the server up")
+    return seconds if seconds > 0 else None
+
+
+def _git_timeout(value: object) -> float:
+    seconds = _seconds(value, name="git_timeout_s", remedy="for example 300")
+    if seconds <= 0:
+        raise ConfigError("git_timeout_s must be above 0", remedy="for example 300")
+    return seconds
+
+
+def _seconds(value: object, *, name: str, remedy: str) -> float:
     try:
         seconds = float(str(value))
     except ValueError as error:
-        raise ConfigError(f"idle_stop_s must be seconds, not {value!r}") from error
+        raise ConfigError(f"{name} must be seconds, not {value!r}", remedy=remedy) from error
     if not math.isfinite(seconds):
-        raise ConfigError(
-            f"idle_stop_s must be seconds, not {value!r}", remedy="0 keeps the server up"
-        )
-    return seconds if seconds > 0 else None
+        raise ConfigError(f"{name} must be seconds, not {value!r}", remedy=remedy)
+    return seconds
 
 
 def _languages(value: object) -> tuple[str, ...]:

@@ -3,10 +3,9 @@
 import time
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
-from pathlib import Path
 from uuid import UUID
 
 from lastro import store
@@ -14,11 +13,12 @@ from lastro.adoption import refresh_vector_scale
 from lastro.db.pool import Database
 from lastro.documents import FileIdentity, Prepared, prepare_file
 from lastro.errors import InvalidInput
-from lastro.projects import project_of_folder, project_to_index
-from lastro.sources.files import FilePatterns, Listing, Reader, SourceFile, Unreadable
-from lastro.sources.git import list_ref, open_ref
-from lastro.sources.worktree import list_worktree, open_worktree
-from lastro.store import Project, StoredDocument
+from lastro.projects import folder_slug, project_of_address, project_of_folder, project_to_index
+from lastro.sources.addresses import Address
+from lastro.sources.clones import Clones
+from lastro.sources.files import FilePatterns, Listing, SourceFile, Unreadable
+from lastro.sources.listing import Place, find_place, list_again, list_place, open_listing
+from lastro.store import Project, SourceKind, StoredDocument
 from lastro.types import DEFAULT_REF, DocumentCounts, FileNote, IndexReport, IndexRequest, Progress
 from lastro.writing import Writer
 
@@ -105,32 +105,36 @@ def index(
     writer: Writer,
     patterns: FilePatterns,
     progress: Progress,
+    clones: Clones | None = None,
 ) -> IndexReport:
     """Bring a project's index to what its source holds now, and report what was done.
 
     Runs of one project take turns; every document is swapped in one transaction, so a search sees
     it whole, old or new. A failed embedding stores rows without a vector and marks the document
-    incomplete; a later run completes it.
+    incomplete; a later run completes it. ``clones`` hold the remote repositories.
     Errors: NotFound and InvalidInput of the source, InvalidInput for options that exclude each
-    other, Conflict where the project's name belongs to another folder, EmbedderMismatch.
+    other, RemoteError and ConfigError of a remote repository, Conflict where the project's name
+    belongs to another folder, EmbedderMismatch.
     """
     started = time.perf_counter()
+    place = find_place(request.path)
     _check(request)
     writer.require_embedder()
     if request.repair:
-        return _repair(database, request, writer=writer, started=started)
-    listing = _list(request, patterns)
-    slug = request.project or project_to_index(database, listing.root)
+        return _repair(database, request, place, writer=writer, started=started)
+    listing = _list(request, place, clones=clones, patterns=patterns)
+    name = place.name if isinstance(place, Address) else folder_slug(listing.root)
+    slug = request.project or project_to_index(database, listing.place, name=name)
     with database.transaction() as connection:
         project = store.ensure_project(connection, slug)
     with _turn(database, project) as at_once:
         if not at_once:
             # The run that was waited for may have indexed a later commit than ours was then.
-            listing = _list(request, patterns)
-        source, stored = _register(database, request, listing, project=project)
+            listing = _list(request, place, clones=clones, patterns=patterns)
+        source, stored = _register(database, request, listing, project=project, name=name)
         if listing.whole_tree and any(patterns.is_in_docs(d.place) for d in stored):
             # The index holds documents of docs/: their absence now must not pull in other files.
-            listing = _list(request, replace(patterns, whole_tree=False))
+            listing = list_again(listing, patterns=replace(patterns, whole_tree=False))
         plan = plan_changes(
             listing, stored, fingerprint=writer.pipeline.fingerprint, rebuild=request.rebuild
         )
@@ -163,9 +167,13 @@ def _check(request: IndexRequest) -> None:
 
 
 def _repair(
-    database: Database, request: IndexRequest, *, writer: Writer, started: float
+    database: Database, request: IndexRequest, place: Place, *, writer: Writer, started: float
 ) -> IndexReport:
-    slug = request.project or project_of_folder(database, request.path.resolve())
+    slug = request.project or (
+        project_of_address(database, place)
+        if isinstance(place, Address)
+        else project_of_folder(database, place.resolve())
+    )
     with database.transaction() as connection:
         project = store.find_project(connection, slug)
     with _turn(database, project):
@@ -182,10 +190,12 @@ class _Target:
     listing: Listing
 
 
-def _list(request: IndexRequest, patterns: FilePatterns) -> Listing:
-    if request.worktree:
-        return list_worktree(request.path, patterns=patterns)
-    return list_ref(request.path, ref=request.ref, patterns=patterns)
+def _list(
+    request: IndexRequest, place: Place, *, clones: Clones | None, patterns: FilePatterns
+) -> Listing:
+    return list_place(
+        place, ref=request.ref, worktree=request.worktree, patterns=patterns, clones=clones
+    )
 
 
 @contextmanager
@@ -200,17 +210,18 @@ def _turn(database: Database, project: Project) -> Generator[bool]:
 
 
 def _register(
-    database: Database, request: IndexRequest, listing: Listing, *, project: Project
+    database: Database, request: IndexRequest, listing: Listing, *, project: Project, name: str
 ) -> tuple[str, list[StoredDocument]]:
     """The source's name in its project and what is indexed of it; recorded before any work."""
-    root = str(listing.root)
     with database.transaction(projects=[project.id]) as connection:
-        source = source_name(root, store.project_sources(connection, project.id))
+        known = store.project_sources(connection, project.id)
+        source = source_name(listing.place, known, wanted=name)
         store.save_source(
             connection,
             project_id=project.id,
             name=source,
-            root=root,
+            kind=_kind(listing),
+            root=listing.place,
             ref=_named_ref(request),
             revision=listing.revision,
             skipped=(),
@@ -225,15 +236,20 @@ def _named_ref(request: IndexRequest) -> str | None:
     return None if request.worktree or request.ref == DEFAULT_REF else request.ref
 
 
-def source_name(root: str, known: Sequence[store.Source]) -> str:
-    """The folder's name, numbered where another folder of the project has it.
+def _kind(listing: Listing) -> SourceKind:
+    if listing.address is not None:
+        return "remote"
+    return "worktree" if listing.ref is None else "repository"
 
-    A folder is one source of its project: another ref moves it, and doubles nothing.
+
+def source_name(root: str, known: Sequence[store.Source], *, wanted: str) -> str:
+    """The name that is ``wanted``, numbered where another source of the project has it.
+
+    A folder or address is one source of its project: another ref moves it, and doubles nothing.
     """
     for source in known:
         if source.root == root:
             return source.name
-    wanted = Path(root).name.removesuffix(".git") or "root"
     taken = {source.name for source in known}
     names = (wanted if number == 1 else f"{wanted}-{number}" for number in count(1))
     return next(name for name in names if name not in taken)
@@ -248,7 +264,7 @@ def _write_files(
     taken: list[SourceFile] = []
     stale = plan.stale
     batch: list[Prepared] = []
-    with _open(target.listing) as read:
+    with open_listing(target.listing) as read:
         for done, file in enumerate(plan.new):
             progress(done, len(plan.new))
             content = read(file)
@@ -270,10 +286,6 @@ def _write_files(
     progress(len(plan.new), len(plan.new))
     counts = count_changes(plan, taken)
     return replace(counts, skipped=tuple(skipped), warnings=tuple(warnings))
-
-
-def _open(listing: Listing) -> AbstractContextManager[Reader]:
-    return open_worktree(listing) if listing.revision is None else open_ref(listing)
 
 
 def _identity(file: SourceFile, target: _Target) -> FileIdentity:
@@ -317,7 +329,8 @@ def _finish(
             connection,
             project_id=project_id,
             name=target.source,
-            root=str(listing.root),
+            kind=_kind(listing),
+            root=listing.place,
             ref=_named_ref(request),
             revision=listing.revision,
             skipped=found.skipped,
