@@ -113,7 +113,7 @@ def test_a_list_shows_every_version_with_its_counts(run: Run):
     assert "谁检查绞车" in run("golden", "export", f"questions@{first[:6]}")[1]
     table = run("golden", "list")[1].splitlines()
     assert len(table) == 3
-    assert table[2].split()[:3] == ["questions", "1", first[:12]]
+    assert table[2].split()[:3] == ["questions", "1", first[:10]]
 
 
 def test_a_removed_set_is_gone(run: Run):

@@ -9,7 +9,7 @@ from rows import add_chunk, add_document, add_project
 
 from lastro.db.pool import Database
 from lastro.golden import Answer, GoldenQuestion, golden_set
-from lastro.judging import JudgedQuestion, chunks_covering, judged_chunks
+from lastro.judging import JudgedQuestion, judged_chunks
 from lastro.places import EntityPlace, FilePlace, Place, SessionPlace
 
 
@@ -149,12 +149,3 @@ def test_what_searches_may_not_see_answers_nothing(shelf: Shelf):
         (FilePlace(path="docs/theirs.md"), 1), (FilePlace(path="docs/draft.md"), 1)
     )
     assert (judged.chunks, judged.not_indexed) == ({}, (0, 1))
-
-
-def test_the_chunks_of_a_place_come_in_the_order_of_the_text(shelf: Shelf):
-    stored = shelf.add("docs/sea.md", *[("Sea", f"Part {n}") for n in range(12)])
-    with shelf.database.transaction(projects=[shelf.project]) as connection:
-        found = chunks_covering(
-            connection, FilePlace(path="docs/sea.md", lines=(4, 12)), project_id=shelf.project
-        )
-    assert [id_ for id_, _ in found] == stored[1:4]

@@ -9,6 +9,8 @@ from lastro.errors import InvalidInput
 from lastro.places import EntityPlace, FilePlace, Place, SessionPlace, folded
 
 MAX_NAME_CHARS = 200
+# Drafts of questions that one person reads and rephrases in an afternoon.
+DEFAULT_DRAFTS = 50
 # A hash of a question as its id: 48 bits, so that a set of 10,000 has one clash in five million.
 ID_DIGITS = 12
 

@@ -23,6 +23,7 @@ from lastro.golden_sets import find_golden, place_text, read_golden
 from lastro.judging import JudgedQuestion, judged_chunks
 from lastro.places import EntityPlace, FilePlace, SessionPlace, normal_path
 from lastro.profiles import Profile, Thresholds
+from lastro.projects import project_id_of
 from lastro.ranking import has_evidence, one_per_place
 from lastro.runs import (
     JUDGED_DEPTH,
@@ -71,8 +72,7 @@ def load_golden(engine: Engine, reference: str, *, project: str) -> GoldenSet:
     is_file = reference.endswith(GOLDEN_SUFFIX) or "/" in reference
     if is_file:
         return read_golden(Path(reference))
-    with engine.database.transaction() as connection:
-        project_id = store.find_project(connection, project).id
+    project_id = project_id_of(engine.database, project)
     with engine.database.transaction(projects=[project_id]) as connection:
         name = reference.partition("@")[0]
         known = store.golden_versions(connection, project_id=project_id, name=name)
@@ -141,8 +141,7 @@ def identity(engine: Engine, pipeline: Pipeline) -> dict[str, Any]:
 
 def corpus_of(engine: Engine, *, project: str, pipeline: Pipeline) -> CorpusState:
     """What searches of a project read now. Errors: NotFound."""
-    with engine.database.transaction() as connection:
-        project_id = store.find_project(connection, project).id
+    project_id = project_id_of(engine.database, project)
     with engine.database.transaction(projects=[project_id]) as connection:
         return store.corpus_state(connection, project_id=project_id, pipeline=pipeline.fingerprint)
 
@@ -151,8 +150,7 @@ def _before(
     engine: Engine, golden: GoldenSet, *, project: str, pipeline: Pipeline
 ) -> tuple[Sequence[JudgedQuestion], CorpusState, Mapping[str, str]]:
     """Judgements as chunks, the state of what is searched, and the scope of each judged place."""
-    with engine.database.transaction() as connection:
-        project_id = store.find_project(connection, project).id
+    project_id = project_id_of(engine.database, project)
     with engine.database.transaction(projects=[project_id]) as connection:
         judged = judged_chunks(connection, golden, project_id=project_id)
         paths = [

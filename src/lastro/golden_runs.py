@@ -14,11 +14,10 @@ from lastro.golden_evaluation import (
     load_golden,
     run_golden,
 )
-from lastro.runs import GoldenRequest, Run, changes, run_from_json
+from lastro.projects import project_id_of
+from lastro.runs import LISTED_RUNS, GoldenRequest, Run, changes, run_from_json
 from lastro.search import Engine, profile_of
 from lastro.types import Progress
-
-LISTED_RUNS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +121,7 @@ class GoldenRuns:
         )
 
     def _project_id(self) -> int:
-        with self.engine.database.transaction() as connection:
-            return store.find_project(connection, self.project).id
+        return project_id_of(self.engine.database, self.project)
 
 
 def is_number(reference: str) -> bool:

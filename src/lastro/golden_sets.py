@@ -5,15 +5,15 @@ from pathlib import Path
 from lastro import store
 from lastro.db.pool import Database
 from lastro.errors import InvalidInput, NotFound
-from lastro.golden import Answer, GoldenSet, check_name, golden_set
+from lastro.golden import DEFAULT_DRAFTS, Answer, GoldenSet, check_name, golden_set
 from lastro.golden_lines import parse_golden, parse_questions
 from lastro.judging import judged_chunks
 from lastro.places import EntityPlace, FilePlace, SessionPlace
+from lastro.projects import project_id_of
 from lastro.store import AppConnection, GoldenVersion
 from lastro.suggesting import suggest_questions
 from lastro.types import GoldenCounts, GoldenImport, GoldenSummary, NotIndexed
 
-DEFAULT_LIMIT = 50
 # As git: fewer digits are too easily two sets'.
 MIN_HASH_DIGITS = 4
 
@@ -43,8 +43,7 @@ def import_golden(database: Database, project: str, golden: GoldenSet) -> Golden
     Errors: NotFound for the project, InvalidInput for the name.
     """
     check_name(golden.name)
-    with database.transaction() as connection:
-        project_id = store.find_project(connection, project).id
+    project_id = project_id_of(database, project)
     with database.transaction(projects=[project_id]) as connection:
         known = store.golden_versions(connection, project_id=project_id, name=golden.name)
         is_new = not known or known[0].content_hash != golden.content_hash
@@ -81,8 +80,7 @@ def count_questions(golden: GoldenSet) -> GoldenCounts:
 
 def export_golden(database: Database, project: str, reference: str) -> GoldenSet:
     """The set that ``name`` or ``name@hash`` means in a project. Errors: as ``find_golden``."""
-    with database.transaction() as connection:
-        project_id = store.find_project(connection, project).id
+    project_id = project_id_of(database, project)
     with database.transaction(projects=[project_id]) as connection:
         return find_golden(connection, reference, project_id=project_id)
 
@@ -133,8 +131,7 @@ def _no_set(connection: AppConnection, name: str, *, project_id: int) -> NotFoun
 
 def list_golden(database: Database, project: str) -> list[GoldenSummary]:
     """Every version of a project's sets, by name and the newest first. Errors: NotFound."""
-    with database.transaction() as connection:
-        project_id = store.find_project(connection, project).id
+    project_id = project_id_of(database, project)
     with database.transaction(projects=[project_id]) as connection:
         versions = store.golden_versions(connection, project_id=project_id)
     newest: dict[str, int] = {}
@@ -161,8 +158,7 @@ def list_golden(database: Database, project: str) -> list[GoldenSummary]:
 
 def remove_golden(database: Database, project: str, name: str) -> int:
     """Remove a set with all its versions, and return how many there were. Errors: NotFound."""
-    with database.transaction() as connection:
-        project_id = store.find_project(connection, project).id
+    project_id = project_id_of(database, project)
     with database.transaction(projects=[project_id]) as connection:
         removed = store.delete_golden_set(connection, project_id=project_id, name=name)
         if removed == 0:
@@ -171,7 +167,7 @@ def remove_golden(database: Database, project: str, name: str) -> int:
 
 
 def suggest_golden(
-    database: Database, project: str, *, limit: int = DEFAULT_LIMIT, seed: int = 0
+    database: Database, project: str, *, limit: int = DEFAULT_DRAFTS, seed: int = 0
 ) -> GoldenSet:
     """At most ``limit`` drafts from a project's headings, link texts and records, all derived.
 
@@ -179,8 +175,7 @@ def suggest_golden(
     """
     if limit < 1:
         raise InvalidInput(f"a limit of {limit} leaves no draft", remedy="use 1 or more")
-    with database.transaction() as connection:
-        project_id = store.find_project(connection, project).id
+    project_id = project_id_of(database, project)
     with database.transaction(projects=[project_id]) as connection:
         passages = store.passages(connection, project_id)
     drafts = suggest_questions(passages, limit=limit, seed=seed)

@@ -54,15 +54,6 @@ def judged_chunks(
     return tuple(_judged(question, by_document) for question in golden.questions)
 
 
-def chunks_covering(
-    connection: AppConnection, place: Place, *, project_id: int
-) -> list[tuple[UUID, ChunkPlace]]:
-    """The published chunks that lie at ``place``, in the order of their text."""
-    by_document = _chunks_by_document(connection, [place], project_id=project_id)
-    chunks = by_document.get(_document(place), [])
-    return [(id_, chunk) for id_, chunk in chunks if covers(place, chunk)]
-
-
 def _chunks_by_document(
     connection: AppConnection, places: Iterable[Place], *, project_id: int
 ) -> Mapping[_Document, Sequence[tuple[UUID, ChunkPlace]]]:

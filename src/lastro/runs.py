@@ -16,6 +16,7 @@ from lastro.wire import to_json
 JUDGED_DEPTH = 100
 # As many as a search shows by default.
 DEFAULT_HITS = 10
+LISTED_RUNS = 50
 _CAPITAL = re.compile(r"[A-Z]")
 
 

@@ -36,7 +36,7 @@ from lastro.figures import (
 )
 from lastro.reports.markdown import comparison_markdown, run_markdown
 from lastro.reports.wording import warnings
-from lastro.runs import GoldenRequest, Run
+from lastro.runs import DEFAULT_HITS, LISTED_RUNS, GoldenRequest, Run
 from lastro.types import Evaluation, EvaluationRequest
 from lastro.wire import evaluation_json
 
@@ -93,7 +93,7 @@ def run(
     *,
     profile: ProfileOption = "default",
     project: ProjectOption = None,
-    k: KOption = 10,
+    k: KOption = DEFAULT_HITS,
     fail_below: Annotated[
         list[str] | None,
         typer.Option(
@@ -143,7 +143,9 @@ def show(
 def runs(
     *,
     project: ProjectOption = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="The newest N.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, metavar="N", help="The newest N.")
+    ] = LISTED_RUNS,
     format_: FormatOption = Format.TABLE,
 ) -> None:
     """List the stored runs of the project, the newest first."""
@@ -182,7 +184,7 @@ def watch(
     *,
     profile: ProfileOption = "default",
     project: ProjectOption = None,
-    k: KOption = 10,
+    k: KOption = DEFAULT_HITS,
     force: Annotated[
         bool, typer.Option("--force", help="Ask again even if nothing changed.")
     ] = False,

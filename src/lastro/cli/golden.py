@@ -16,16 +16,19 @@ from lastro.cli.output import (
     print_json_lines,
     print_warning,
 )
-from lastro.cli.tables import moment, table
+from lastro.cli.tables import moment, short, table
 from lastro.config import load_settings
 from lastro.errors import Conflict, InvalidInput
-from lastro.golden import GoldenSet, dump_golden, golden_json, question_json
+from lastro.golden import (
+    DEFAULT_DRAFTS,
+    GoldenSet,
+    dump_golden,
+    golden_json,
+    question_json,
+)
 from lastro.golden_lines import InvalidGolden
 from lastro.types import GoldenCounts, GoldenImport
 from lastro.wire import to_json
-
-SHORT_HASH_CHARS = 12
-DEFAULT_LIMIT = 50
 
 app = typer.Typer(help="Questions with judged answers, kept in a project.")
 
@@ -73,7 +76,7 @@ def _imported(report: GoldenImport) -> Iterator[Text]:
     yield Text.assemble(
         "golden set ",
         (escaped(report.name), "bold"),
-        f" version {report.version} {state}, {report.content_hash[:SHORT_HASH_CHARS]}",
+        f" version {report.version} {state}, {short(report.content_hash)}",
     )
     yield Text(f"questions  {_counts(report.counts)}")
 
@@ -120,7 +123,7 @@ def list_(*, project: ProjectOption = None, format_: FormatOption = Format.TABLE
         (
             summary.name,
             summary.version,
-            summary.content_hash[:SHORT_HASH_CHARS],
+            short(summary.content_hash),
             summary.counts.human,
             summary.counts.derived,
             summary.counts.unanswerable,
@@ -159,7 +162,7 @@ def suggest(
     project: ProjectOption = None,
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", help="At most so many drafts.")
-    ] = DEFAULT_LIMIT,
+    ] = DEFAULT_DRAFTS,
     seed: Annotated[
         int, typer.Option("--seed", metavar="S", help="Another seed draws other drafts.")
     ] = 0,
@@ -177,15 +180,15 @@ def suggest(
     """Draft questions from headings, link texts and records; each is marked as derived."""
     with build(load_settings()) as lastro:
         golden = lastro.suggest_golden(limit=limit, seed=seed, project=project)
+    if out is not None:
+        _write_new(out, dump_golden(golden))
     print_warning(
         f"{len(golden.questions)} drafts, derived from the texts that answer them: "
         "rephrase what a person would not ask, and take out `derived` where you did"
     )
     if out is None:
         _print_set(golden, format_)
-        return
-    _write_new(out, dump_golden(golden))
-    if format_ is Format.JSON:
+    elif format_ is Format.JSON:
         print_json({"file": str(out), "questions": len(golden.questions)})
     else:
         print_data([Text(f"{len(golden.questions)} drafts written to {escaped(str(out))}")])
