@@ -90,7 +90,7 @@ def test_another_project_does_not_see_the_adoption(app_database, project) -> Non
 def look(database: Database, project_id: int, *, embedder: str, trust: float | None) -> None:
     """Keep a look at the project's vectors, made by this embedder."""
     check = store.SelfCheck(
-        embedder=embedder, row_count=60, questions=40, agreement=1.0, trust=trust
+        embedder=embedder, row_count=60, questions=40, agreement=1.0, lexical_mrr=1.0, trust=trust
     )
     with database.transaction(projects=[project_id]) as connection:
         store.save_check(connection, check, project_id=project_id)

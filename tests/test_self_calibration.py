@@ -1,7 +1,7 @@
 """A project tells how far its vectors can be trusted: real rows, vectors of noise and of sense."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -50,14 +50,27 @@ def passages(count: int) -> list[Passage]:
     ]
 
 
-def fill(database: Database, owner_url: str, embedder: Embedder, *, count: int) -> int:
+def boilerplate(count: int) -> list[Passage]:
+    """Passages that share their one sentence, so that it finds all of them and none."""
+    shared = "This page was written by the harbour board and may be copied by everybody."
+    return [Passage(id=f"{n:04}", title="", text=f"{shared}\n\n{n}\n") for n in range(count)]
+
+
+def fill(
+    database: Database,
+    owner_url: str,
+    embedder: Embedder,
+    *,
+    count: int,
+    texts: Callable[[int], list[Passage]] = passages,
+) -> int:
     pipeline = Pipeline(
         chunking=ChunkSettings(), languages=LANGUAGES, embedder=fingerprint(embedder)
     )
     writer = Writer(
         database=database, admin_url=owner_url, embedder=embedder, pipeline=pipeline, cache=database
     )
-    store_passages(writer, passages(count), language="en", whole=True, progress=lambda _done: None)
+    store_passages(writer, texts(count), language="en", whole=True, progress=lambda _done: None)
     with database.transaction() as connection:
         return store.find_project(connection, PROJECT).id
 
@@ -130,3 +143,15 @@ def test_a_project_is_looked_at_again_when_it_has_doubled(app_database, owner_ur
     adoption.roll_back(app_database, SHIPPED, "default", project=PROJECT, embedder=embedder.id)
     watch(app_database, embedder)
     assert answering(app_database, embedder, project_id) == DEFAULT
+
+
+def test_where_the_words_are_noise_the_shipped_weights_stay(app_database, owner_url) -> None:
+    embedder = DeterministicEmbedder()
+    project_id = fill(app_database, owner_url, embedder, count=60, texts=boilerplate)
+    watch(app_database, embedder)
+    with app_database.transaction(projects=[project_id]) as connection:
+        check = store.last_check(connection, project_id)
+    assert check is not None
+    # The sixty passages stand by their place: the mean of 1/rank over the first eleven is 3.02 / 60
+    assert (check.lexical_mrr, check.trust) == (pytest.approx(0.05, abs=0.03), None)
+    assert answering(app_database, embedder, project_id) == unscaled(DEFAULT)

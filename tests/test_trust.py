@@ -42,22 +42,30 @@ def test_cosines_that_are_all_alike_say_nothing() -> None:
     ("mean", "share"), [(0.0, 0.0), (0.5, 0.0), (0.75, 0.5), (1.0, 1.0), (2.0, 1.0)]
 )
 def test_trust_rises_from_noise_to_home(mean, share) -> None:
-    assert trust([mean] * LEAST_QUESTIONS, row_count=200) == pytest.approx(share)
+    assert trust([mean] * LEAST_QUESTIONS, row_count=200, lexical_mrr=1.0) == pytest.approx(share)
 
 
 def test_a_hundred_rows_agree_less_by_themselves() -> None:
     # both bounds times 0.57 + 0.215 = 0.785
-    assert trust([0.75 * 0.785] * LEAST_QUESTIONS, row_count=100) == pytest.approx(0.5)
+    assert trust([0.75 * 0.785] * LEAST_QUESTIONS, row_count=100, lexical_mrr=1.0) == pytest.approx(
+        0.5
+    )
 
 
 def test_a_measure_of_few_rows_counts_in_part() -> None:
     # 1 + 25 / 50 · (0 - 1)
-    assert trust([0.0] * LEAST_QUESTIONS, row_count=25) == pytest.approx(0.5)
+    assert trust([0.0] * LEAST_QUESTIONS, row_count=25, lexical_mrr=1.0) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(("questions", "rows"), [(15, 200), (16, 19), (0, 0)])
 def test_too_little_to_ask_says_nothing(questions, rows) -> None:
-    assert trust([0.0] * questions, row_count=rows) is None
+    assert trust([0.0] * questions, row_count=rows, lexical_mrr=1.0) is None
+
+
+@pytest.mark.parametrize(("lexical_mrr", "told"), [(0.49, None), (0.5, 0.5)])
+def test_words_that_do_not_find_their_own_passage_say_nothing(lexical_mrr, told) -> None:
+    agreements = [0.75] * LEAST_QUESTIONS
+    assert trust(agreements, row_count=200, lexical_mrr=lexical_mrr) == told
 
 
 def test_the_words_get_the_weight_that_the_vector_does_not_deserve() -> None:

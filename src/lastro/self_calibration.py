@@ -130,41 +130,45 @@ def _look(
     embedded = embed_texts(database, embedder, [s for _, s in asked], role="query")
     vectors = np.array([row.embedding for row in rows])
     agreements: list[float] = []
+    reciprocals: list[float] = []
     with database.transaction(projects=[project_id]) as connection:
         for (number, sentence), vector in zip(asked, embedded.vectors, strict=True):
             if vector is None:
                 continue
-            near = _cosines_of_nearest(
+            found = _found_by_words(
+                connection, sentence, project_id=project_id, languages=languages
+            )
+            own = rows[number].id
+            reciprocals.append(1 / (found.index(own) + 1) if own in found else 0.0)
+            near = _cosines(
                 connection,
-                sentence,
+                [id_ for id_ in found if id_ != own][:NEAREST],
                 vector,
-                own=rows[number].id,
                 project_id=project_id,
-                languages=languages,
             )[: len(rows) // 4]
             others = np.delete(vectors @ vector, number)
             said = agreement(near, others) if len(near) >= LEAST_NEAREST else None
             if said is not None:
                 agreements.append(said)
+    lexical_mrr = _mean(reciprocals)
     return SelfCheck(
         embedder=fingerprint(embedder),
         row_count=len(rows),
         questions=len(agreements),
-        agreement=sum(agreements) / len(agreements) if agreements else None,
-        trust=trust(agreements, row_count=len(rows)),
+        agreement=_mean(agreements),
+        lexical_mrr=lexical_mrr,
+        trust=trust(agreements, row_count=len(rows), lexical_mrr=lexical_mrr or 0.0),
     )
 
 
-def _cosines_of_nearest(
-    connection: AppConnection,
-    sentence: str,
-    vector: NDArray[np.float32],
-    *,
-    own: UUID,
-    project_id: int,
-    languages: Sequence[str],
-) -> list[float]:
-    """Cosines of the rows that the words of a sentence find first, best first, without its own."""
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _found_by_words(
+    connection: AppConnection, sentence: str, *, project_id: int, languages: Sequence[str]
+) -> list[UUID]:
+    """The rows that the words of a sentence find, best first: its own, and those nearest to it."""
     leg = run_lexical_leg(
         connection,
         compile_filter(HardFilter(project_id=project_id)),
@@ -173,7 +177,13 @@ def _cosines_of_nearest(
         profile=replace(DEFAULT, lexical_depth=NEAREST + 1),
         languages=languages,
     )
-    ids = [row.id for row in leg.rows if row.id != own][:NEAREST]
+    return [row.id for row in leg.rows]
+
+
+def _cosines(
+    connection: AppConnection, ids: Sequence[UUID], vector: NDArray[np.float32], *, project_id: int
+) -> list[float]:
+    """Cosines of rows, in their order, of those that have a vector."""
     scores = store.complete_scores(
         connection, ids, project_id=project_id, embedding=vector, scoring=None
     )

@@ -28,6 +28,9 @@ HOME = 1.0
 SMALL_FACTOR = 0.57
 SMALL_RISE = 0.215
 SMALL_ROWS = 50
+# Mean reciprocal rank of a sentence's own passage by words, below which the words are noise and
+# agreement with them says nothing; .86 to 1 on eight public sets. Source: docs/adr/0020.
+LEAST_LEXICAL_MRR = 0.5
 # Fewer say nothing.
 LEAST_ROWS = 20
 LEAST_QUESTIONS = 16
@@ -62,13 +65,16 @@ def agreement(near: Sequence[float], pool: NDArray[np.float32]) -> float | None:
     return (sum(near) / len(near) - float(pool.mean())) / spread
 
 
-def trust(agreements: Sequence[float], *, row_count: int) -> float | None:
-    """The share of its weight that the vector leg deserves, in [0, 1]; None if too few asked.
+def trust(agreements: Sequence[float], *, row_count: int, lexical_mrr: float) -> float | None:
+    """The share of its weight that the vector leg deserves, in [0, 1]; None if nobody can tell.
 
     The mean agreement, from ``NOISE`` to ``HOME``; with few rows both bounds are lower, and below
-    ``SMALL_ROWS`` the estimate counts in part.
+    ``SMALL_ROWS`` the estimate counts in part. Nobody can where too few were asked, or the words do
+    not even find the passages that the sentences were taken from.
     """
     if row_count < LEAST_ROWS or len(agreements) < LEAST_QUESTIONS:
+        return None
+    if lexical_mrr < LEAST_LEXICAL_MRR:
         return None
     doublings = math.log2(max(row_count, SMALL_ROWS) / SMALL_ROWS)
     factor = min(1.0, SMALL_FACTOR + SMALL_RISE * doublings)

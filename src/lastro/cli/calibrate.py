@@ -19,6 +19,7 @@ from lastro.wire import to_json
 if TYPE_CHECKING:
     from lastro.calibrating import Calibrated
     from lastro.chunk_sweep import Sweep
+    from lastro.store import SelfCheck
     from lastro.thresholds import Point, ThresholdChoice
 
 # Rows of the curve that a table shows.
@@ -144,14 +145,25 @@ def _self(*, project: str | None, adopt: bool, format_: Format) -> None:
                     "agreement": "too few to tell"
                     if check.agreement is None
                     else f"{check.agreement:.2f}",
-                    "trust": "-"
-                    if check.trust is None
-                    else f"{check.trust:.0%} of the vector's weight",
+                    "own passage by words": "-"
+                    if check.lexical_mrr is None
+                    else f"{check.lexical_mrr:.2f} (mean of 1/rank)",
+                    "trust": _trust(check),
                     "verdict": "nothing is changed" if profile is None else verdict,
                 }
             )
         ]
     )
+
+
+def _trust(check: "SelfCheck") -> str:
+    from lastro.trust import LEAST_LEXICAL_MRR
+
+    if check.trust is not None:
+        return f"{check.trust:.0%} of the vector's weight"
+    if (check.lexical_mrr or 1) < LEAST_LEXICAL_MRR:
+        return "cannot be told: the words do not find the passages of their own sentences"
+    return "cannot be told: too few rows or sentences"
 
 
 def _sweep(

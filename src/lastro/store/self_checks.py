@@ -25,14 +25,16 @@ class SampledRow:
 class SelfCheck:
     """What a look found: mean agreement of ``questions``, and the share of the weight it deserves.
 
-    ``embedder`` is a fingerprint, ``row_count`` how many rows were looked at; ``agreement`` and
-    ``trust`` are None where too few could be asked.
+    ``embedder`` is a fingerprint, ``row_count`` how many rows were looked at; ``lexical_mrr`` is
+    the mean reciprocal rank of a sentence's own passage by words. What is left is None where too
+    few could be asked, and ``trust`` also where the words themselves are noise.
     """
 
     embedder: str
     row_count: int
     questions: int
     agreement: float | None
+    lexical_mrr: float | None
     trust: float | None
 
 
@@ -70,6 +72,7 @@ def save_check(connection: AppConnection, check: SelfCheck, *, project_id: int) 
             "row_count": check.row_count,
             "questions": check.questions,
             "agreement": check.agreement,
+            "lexical_mrr": check.lexical_mrr,
             "trust": check.trust,
         },
     )
