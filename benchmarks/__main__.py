@@ -28,7 +28,7 @@ def main() -> int:
     """Measure what was asked for; 1 where a floor was missed."""
     options = _options()
     try:
-        data = _data_folder()
+        data = data_folder()
         with build(load_settings()) as app:
             faults = _run(app, data, options)
     except LastroError as error:
@@ -51,7 +51,8 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _data_folder() -> Path:
+def data_folder() -> Path:
+    """The folder that DATA_VARIABLE names. Errors: ConfigError where there is none."""
     named = os.environ.get(DATA_VARIABLE)
     if not named or not Path(named).is_dir():
         raise ConfigError(

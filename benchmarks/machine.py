@@ -25,7 +25,7 @@ def conditions(app: App) -> dict[str, str]:
     return {
         "machine": f"{_processor()}, {os.cpu_count()} cores, {memory_gb:.0f} GB, "
         f"{platform.system()}; load {os.getloadavg()[0]:.1f}",
-        "versions": f"lastro {version('lastro')} at {_commit()}, "
+        "versions": f"lastro {version('lastro')} at {commit()}, "
         f"Python {platform.python_version()}, PostgreSQL {server.version.split()[0]}, "
         f"pgvector {server.vector_version}",
         "profile": f"{profile.name} v{profile.version}: vector {profile.vector_weight:g}, "
@@ -47,7 +47,7 @@ def _processor() -> str:
     return named[0] if named else platform.machine()
 
 
-def _commit() -> str:
+def commit() -> str:
     """The commit measured, with a mark where the code differs from it."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"]
     try:

@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lastro.errors import InvalidInput
 
-BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
-
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table; every column but the first stands to the right."""
@@ -18,17 +16,18 @@ def bullets(values: Mapping[str, str]) -> str:
     return "\n".join(f"- {name}: {value}" for name, value in values.items())
 
 
-def between_markers(page: str, block: str, *, heading: str) -> str:
-    """``page`` with ``block`` between its markers.
+def between_markers(page: str, block: str, *, heading: str, mark: str = "bench") -> str:
+    """``page`` with ``block`` between the markers of ``mark``.
 
     Without markers they come right below ``heading``. Errors: InvalidInput without either.
     """
-    marked = f"{BEGIN}\n\n{block}\n\n{END}"
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    begins, ends = f"<!-- {mark}:begin -->", f"<!-- {mark}:end -->"
+    marked = f"{begins}\n\n{block}\n\n{ends}"
+    before, begin, rest = page.partition(begins)
+    _, end, after = rest.partition(ends)
     if begin and end:
         return before + marked + after
     before, found, after = page.partition(f"{heading}\n")
     if not found:
-        raise InvalidInput(f"the page has neither {BEGIN} … {END} nor the heading {heading!r}")
+        raise InvalidInput(f"the page has neither {begins} … {ends} nor the heading {heading!r}")
     return f"{before}{found}\n{marked}\n{after}"
