@@ -176,8 +176,9 @@ def store_passages(
             if (passage.title + passage.text).strip()
         ]
         writer.write(batch, project_id=project_id, stale=())
-        if writer.reason is not None:
-            raise _without_vectors(writer.embedder, writer.reason)
+        reason = writer.counts.reason
+        if reason is not None:
+            raise _without_vectors(writer.embedder, reason)
         languages.update(item.document.language for item in batch)
         chunks += sum(len(item.chunks) for item in batch)
     progress(len(passages))

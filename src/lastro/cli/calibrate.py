@@ -161,7 +161,7 @@ def _trust(check: "SelfCheck") -> str:
 
     if check.trust is not None:
         return f"{check.trust:.0%} of the vector's weight"
-    if (check.lexical_mrr or 1) < LEAST_LEXICAL_MRR:
+    if check.lexical_mrr is not None and check.lexical_mrr < LEAST_LEXICAL_MRR:
         return "cannot be told: the words do not find the passages of their own sentences"
     return "cannot be told: too few rows or sentences"
 
