@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from benchmarks.machine import REPOSITORY
 from benchmarks.report import markdown_table
 from lastro.app import App, owner_url
-from lastro.beir import Passage, load_passages, load_questions
-from lastro.db.pool import Database, connect
+from lastro.beir import load_passages, load_questions
+from lastro.db.pool import Database
 from lastro.db.scratch import scratch_database, settle
 from lastro.embedders import Role, checked, fingerprint, readable
 from lastro.evaluation import PROJECT, store_passages
@@ -34,7 +34,6 @@ SCALE_SET = "cpp-docs-scale"
 SCALE_QUESTIONS = 300
 DOCS_PROJECT = "lastro-docs"
 COMMAND_RUNS = 5
-VECTOR_INDEX = "lastro.chunks_embedding_idx"
 QUESTION = "why HNSW and not IVFFlat?"
 # What one command may take, with a new question and with one asked before. Source: the targets of
 # the first release.
@@ -106,7 +105,13 @@ def scale_table(app: App, data: Path, *, say: Say) -> str:
         pipeline = replace(app.writer().pipeline, embedder=fingerprint(embedder))
         writer = Writer(database=database, admin_url=url, embedder=embedder, pipeline=pipeline)
         started = time.perf_counter()
-        _load(writer, passages, say=say)
+        store_passages(
+            writer,
+            passages,
+            language="en",
+            whole=True,
+            progress=lambda n: say(f"loading: {n:,} of {len(passages):,}"),
+        )
         settle(url)
         rate = len(passages) / (time.perf_counter() - started)
         engine = replace(app.engine, database=database, embedder=embedder)
@@ -126,29 +131,6 @@ def scale_table(app: App, data: Path, *, say: Say) -> str:
             ]
         ],
     )
-
-
-def _load(writer: Writer, passages: Sequence[Passage], *, say: Say) -> None:
-    """Store everything, and index the vectors once they are all there."""
-
-    def load(part: Sequence[Passage]) -> None:
-        store_passages(
-            writer,
-            part,
-            language="en",
-            whole=True,
-            progress=lambda n: say(f"loading: {n:,} of {len(part):,}"),
-        )
-
-    load(passages[:1])  # the vector column comes with it, and its index
-    with connect(writer.admin_url) as connection:
-        row = connection.execute(f"SELECT pg_get_indexdef('{VECTOR_INDEX}'::regclass)").fetchone()
-        assert row is not None
-        connection.execute(f"DROP INDEX {VECTOR_INDEX}")
-    load(passages[1:])
-    say("indexing the vectors")
-    with connect(writer.admin_url) as connection:
-        connection.execute(str(row[0]).encode())
 
 
 def _ask_ms(engine: Engine, question: str) -> float:

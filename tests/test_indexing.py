@@ -447,3 +447,34 @@ def test_vectors_are_stored_for_the_text_they_were_made_of(bench, tmp_path) -> N
         [expected] = DeterministicEmbedder().embed([f"{lead}\n{content}"], "document")
         vector = np.array(stored.strip("[]").split(","), dtype=np.float32)
         assert float(vector @ expected) == pytest.approx(1.0, abs=2e-3)
+
+
+# --- the index of the vectors
+
+VECTOR_INDEX = "SELECT to_regclass('lastro.chunks_embedding_idx') IS NOT NULL"
+
+
+def test_the_first_run_indexes_its_vectors_when_all_are_there(bench, tmp_path) -> None:
+    commit(tmp_path / "handbook", {"docs/a.md": "# A\n\nOne.\n", "docs/b.md": "# B\n\nTwo.\n"})
+    seen: list[bool] = []
+    bench.index(
+        tmp_path / "handbook",
+        progress=lambda _done, _total: seen.append(bench.scalar(VECTOR_INDEX)),
+    )
+    assert (any(seen), bench.scalar(VECTOR_INDEX)) == (False, True)
+
+
+def test_vectors_of_a_run_that_was_stopped_are_indexed_by_the_next(bench, tmp_path) -> None:
+    class Stopped(Exception):
+        pass
+
+    def stop_after_storing(done: int, total: int) -> None:
+        if done == total:
+            raise Stopped
+
+    commit(tmp_path / "handbook", {"docs/a.md": "# A\n\nOne.\n"})
+    with pytest.raises(Stopped):
+        bench.index(tmp_path / "handbook", progress=stop_after_storing)
+    before = bench.scalar(VECTOR_INDEX)
+    report = bench.index(tmp_path / "handbook")
+    assert (before, counts(report), bench.scalar(VECTOR_INDEX)) == (False, {"unchanged": 1}, True)

@@ -60,16 +60,17 @@ def embedded(settings: Settings) -> EmbeddedPostgres:
 def prepare_database(settings: Settings) -> int:
     """Create, start and migrate what the settings name; returns the migrations applied.
 
-    On a server the vector column is made for the embedder that is set, so that indexing never
-    needs the owner. Errors: DatabaseUnavailable, SchemaOutOfDate, EmbedderMismatch.
+    On a server the vector column and its index are made for the embedder that is set, so that
+    indexing never needs the owner. Errors: DatabaseUnavailable, SchemaOutOfDate, EmbedderMismatch.
     """
-    from lastro.writing import ensure_vector_column
+    from lastro.writing import ensure_vector_column, ensure_vector_index
 
     url = owner_url(settings)
     applied = migrate(url)
     if settings.database_url is not None:
         embedder = _embedder(settings)
         ensure_vector_column(url, embedder)
+        ensure_vector_index(url)
     return applied
 
 

@@ -182,6 +182,7 @@ def store_passages(
         languages.update(item.document.language for item in batch)
         chunks += sum(len(item.chunks) for item in batch)
     progress(len(passages))
+    writer.finish()
     with writer.database.transaction(projects=[project_id]) as connection:
         store.refresh_statistics(connection, project_id)
         refresh_vector_scale(connection, project_id)

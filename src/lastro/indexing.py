@@ -142,6 +142,7 @@ def index(
         documents = _write_files(writer, target, plan, progress=progress)
         _finish(database, request, target, found=documents)
         writer.repair(project.id)
+        writer.finish()
         return _report(
             database,
             writer,
@@ -178,6 +179,7 @@ def _repair(
         project = store.find_project(connection, slug)
     with _turn(database, project):
         writer.repair(project.id)
+        writer.finish()
         return _report(database, writer, project=project, started=started)
 
 

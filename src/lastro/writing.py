@@ -90,16 +90,27 @@ class Writer:
             return
         with self.database.transaction(projects=[project_id]) as connection:
             store.delete_documents(connection, stale, project_id=project_id)
-            for item, chunks in rows:
-                complete = _is_complete(item.texts, chunks)
-                document = replace(item.document, state="complete" if complete else "incomplete")
-                store.insert_document(connection, document, project_id=project_id)
+            store.insert_documents(
+                connection,
+                [_with_state(item, chunks) for item, chunks in rows],
+                project_id=project_id,
+            )
             store.copy_chunks(
                 connection,
                 [chunk for _, chunks in rows for chunk in chunks],
                 project_id=project_id,
                 with_vectors=self._has_column,
             )
+
+    def finish(self) -> None:
+        """End a run: index the vectors, where it was the first one that made any.
+
+        A run that is killed before leaves this to the next; meanwhile a search reads every vector.
+        """
+        with self.database.transaction() as connection:
+            if store.vector_dimension(connection) is None or store.has_vector_index(connection):
+                return
+        ensure_vector_index(self.admin_url)
 
     def repair(self, project_id: int) -> None:
         """Embed what an earlier run could not, from the stored text; stops where no text can be.
@@ -214,6 +225,18 @@ def ensure_vector_column(admin_url: str, embedder: Embedder) -> None:
 def _note(path: str, chunk: store.ChunkRow | store.UnembeddedChunk) -> FileNote:
     """Where a text stands, as the report says it when it has no vector."""
     return FileNote(path=path, reason=f"no vector for lines {chunk.line_start}-{chunk.line_end}")
+
+
+def ensure_vector_index(admin_url: str) -> None:
+    """Index the vectors once, as the owner: those that are there and those to come."""
+    with connect(admin_url) as connection:
+        lock_schema(connection)
+        store.add_vector_index(connection)
+
+
+def _with_state(item: Prepared, chunks: Sequence[store.ChunkRow]) -> store.DocumentRow:
+    state = "complete" if _is_complete(item.texts, chunks) else "incomplete"
+    return replace(item.document, state=state)
 
 
 def _is_complete(texts: Sequence[str], chunks: Sequence[store.ChunkRow]) -> bool:

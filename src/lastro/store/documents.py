@@ -77,7 +77,31 @@ class ChunkRow:
     embedding: NDArray[np.float32] | None
 
 
-_CHUNK_COLUMNS = tuple(ChunkRow.__dataclass_fields__)
+# The columns of a ChunkRow and their types, which binary COPY must be told.
+_CHUNK_TYPES: Mapping[str, str] = {
+    "id": "uuid",
+    "document_id": "uuid",
+    "ordinal": "int4",
+    "scope": "text",
+    "source_path": "text",
+    "heading_path": "text[]",
+    "anchor": "text",
+    "line_start": "int4",
+    "line_end": "int4",
+    "char_start": "int4",
+    "char_end": "int4",
+    "title": "text",
+    "heading_text": "text",
+    "content": "text",
+    "context": "text",
+    "heading_extra": "text",
+    "lexical_extra": "text",
+    "token_count": "int4",
+    "language": "text",
+    "embedding_model": "text",
+    "embedding_version": "text",
+    "embedding": "halfvec",
+}
 _VECTOR_COLUMNS = frozenset({"embedding", "embedding_model", "embedding_version"})
 
 
@@ -100,43 +124,52 @@ def delete_documents(connection: AppConnection, ids: Iterable[UUID], *, project_
     )
 
 
-def insert_document(connection: AppConnection, row: DocumentRow, *, project_id: int) -> None:
-    """Write a document, without its chunks."""
+def insert_documents(
+    connection: AppConnection, rows: Sequence[DocumentRow], *, project_id: int
+) -> None:
+    """Write documents, without their chunks, in a fixed order and one round trip."""
+    ordered = sorted(rows, key=lambda row: row.id)
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            load_queries("documents")["insert_document"],
+            [_document(row, project_id=project_id) for row in ordered],
+        )
+
+
+def _document(row: DocumentRow, *, project_id: int) -> dict[str, object]:
     adr = row.adr or Adr(number=None, status=None)
-    connection.execute(
-        load_queries("documents")["insert_document"],
-        {
-            "project_id": project_id,
-            "id": row.id,
-            "kind": row.kind,
-            "scope": row.scope,
-            "source": row.source,
-            "place": row.place,
-            "title": row.title,
-            "language": row.language,
-            "revision": row.revision,
-            "content_hash": row.content_hash,
-            "fingerprint": row.fingerprint,
-            "state": row.state,
-            "adr_number": adr.number,
-            "adr_status": adr.status,
-            "adr_date": adr.date,
-            "adr_superseded_by": adr.superseded_by,
-            "metadata": Jsonb(dict(row.metadata)),
-        },
-    )
+    return {
+        "project_id": project_id,
+        "id": row.id,
+        "kind": row.kind,
+        "scope": row.scope,
+        "source": row.source,
+        "place": row.place,
+        "title": row.title,
+        "language": row.language,
+        "revision": row.revision,
+        "content_hash": row.content_hash,
+        "fingerprint": row.fingerprint,
+        "state": row.state,
+        "adr_number": adr.number,
+        "adr_status": adr.status,
+        "adr_date": adr.date,
+        "adr_superseded_by": adr.superseded_by,
+        "metadata": Jsonb(dict(row.metadata)),
+    }
 
 
 def copy_chunks(
     connection: AppConnection, rows: Sequence[ChunkRow], *, project_id: int, with_vectors: bool
 ) -> None:
-    """Write chunks with COPY; ``with_vectors`` says whether the vector column exists yet."""
-    names = [name for name in _CHUNK_COLUMNS if with_vectors or name not in _VECTOR_COLUMNS]
+    """Write chunks with binary COPY; ``with_vectors`` says whether the vector column exists yet."""
+    names = [name for name in _CHUNK_TYPES if with_vectors or name not in _VECTOR_COLUMNS]
     columns = SQL(", ").join(map(Identifier, ["project_id", *names]))
     queries = load_queries("documents")
     connection.execute(queries["stage_chunks"].format(columns=columns))
     copying = queries["copy_chunks"].format(columns=columns)
     with connection.cursor() as cursor, cursor.copy(copying) as copy:
+        copy.set_types(["int8", *(_CHUNK_TYPES[name] for name in names)])
         for row in rows:
             copy.write_row([project_id, *(_column(row, name) for name in names)])
     connection.execute(queries["insert_chunks"].format(columns=columns))

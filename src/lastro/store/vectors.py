@@ -51,10 +51,23 @@ def vector_dimension(connection: AppConnection) -> int | None:
 
 
 def add_vector_column(connection: AppConnection, dimension: int) -> None:
-    """Add the vector column with its index. Owner only."""
+    """Add the vector column, without an index. Owner only."""
     connection.execute(
         load_queries("vectors")["add_vector_column"].format(dimension=Literal(dimension))
     )
+
+
+def has_vector_index(connection: AppConnection) -> bool:
+    """Whether the vectors have their index."""
+    row = connection.execute(load_queries("vectors")["has_vector_index"]).fetchone()
+    return row is not None and bool(row[0])
+
+
+def add_vector_index(connection: AppConnection) -> None:
+    """Index the vectors that are there and those to come; a no-op when done. Owner only."""
+    queries = load_queries("vectors")
+    connection.execute(queries["give_index_memory"])
+    connection.execute(queries["add_vector_index"])
 
 
 def active_embedder(connection: AppConnection) -> ActiveEmbedder | None:

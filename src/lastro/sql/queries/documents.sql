@@ -36,7 +36,7 @@ SELECT {columns} FROM lastro.chunks WITH NO DATA;
 
 -- name: copy_chunks
 -- The columns are composed, since embedding is there only once a vector is.
-COPY pg_temp.incoming_chunks ({columns}) FROM STDIN;
+COPY pg_temp.incoming_chunks ({columns}) FROM STDIN (FORMAT BINARY);
 
 -- name: insert_chunks
 -- In a fixed order, so that two writers never wait for each other crosswise.
