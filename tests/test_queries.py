@@ -346,9 +346,9 @@ def test_a_cached_vector_is_kept_as_it_was_first(app_database: Database) -> None
 UTILITY = {
     "add_vector_column", "add_vector_index", "copy_chunks", "create_database", "create_extension",
     "create_ledger", "create_scratch", "drop_abandoned", "drop_scratch", "drop_staged_chunks",
-    "own_database", "settle", "settle_database", "stage_chunks",
+    "own_database", "settle", "settle_database", "stage_chunks", "vacuum_erased",
 }  # fmt: skip
-OWNERS = {"record_migration", "set_active_embedder"}
+OWNERS = {"forget_samples", "record_migration", "set_active_embedder"}
 # After stage_chunks alone.
 NEEDS_STAGE = {"insert_chunks"}
 SOME_ID = UUID(int=7)
@@ -401,14 +401,17 @@ PARAMETERS: dict[str, Any] = {
     "place": "docs/a.md",
     "places": ["docs/7/107.md"],
     "project_id": LARGE,
+    "prefix": "",
     "profile_name": "default",
     "projects": [LARGE],
     "questions": Jsonb([]),
     "ref": None,
     "revision": "abc",
     "root": "/r",
+    "roots": ["/r"],
     "row_limit": 20_000,
     "scope": "docs",
+    "shown_places": ["docs/a.md"],
     "skipped": Jsonb([]),
     "slug": "alpha",
     "source": "r",
@@ -421,6 +424,9 @@ PARAMETERS: dict[str, Any] = {
     # where the same name means another type
     "record_migration.version": 99,
     "golden_questions.version": 1,
+    "keep_golden_questions.version": 1,
+    "delete_golden_version.version": 1,
+    "forget_embeddings.questions": 0,
     "set_active_embedder.id": "m",
     "cache_embeddings.embeddings": [bytes(4 * WIDTH)],
 }
@@ -497,6 +503,7 @@ def test_each_file_of_queries_is_called_by_one_module_alone() -> None:
     assert callers == {
         ("doctor", "server.py"),
         ("documents", "store/documents.py"),
+        ("erasure", "store/erasure.py"),
         ("golden", "store/golden.py"),
         ("migrations", "db/migrate.py"),
         ("profiles", "store/profiles.py"),

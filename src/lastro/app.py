@@ -5,6 +5,7 @@ of imports that a search need not wait for.
 """
 
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +41,7 @@ from lastro.types import (
 if TYPE_CHECKING:
     from lastro.calibrating import Calibrated, CalibrationRequest, SelfCalibrated
     from lastro.chunk_sweep import Sweep, SweepRequest
+    from lastro.erasing import Erased
     from lastro.golden_runs import GoldenRuns
     from lastro.sources.clones import Clones
     from lastro.why_findings import Why
@@ -351,6 +353,24 @@ class App:
         """Every project with its counts, by name."""
         return projects.list_projects(self.database)
 
+    def erase_project(self, project: str) -> "Erased":
+        """Erase a project for good; see ``lastro.erasing.erase_project`` for errors."""
+        from lastro import erasing
+
+        erased = erasing.erase_project(
+            self.database, project, embedder=self.embedder, forget_source=self._forget_source
+        )
+        return erasing.vacuumed(erased, self._admin_url)
+
+    def erase_documents(self, paths: Sequence[str], *, project: str | None = None) -> "Erased":
+        """Erase documents for good; see ``lastro.erasing.erase_documents`` for errors."""
+        from lastro import erasing
+
+        erased = erasing.erase_documents(
+            self.database, self.project_name(project), paths, embedder=self.embedder
+        )
+        return erasing.vacuumed(erased, self._admin_url)
+
     def coverage(self, project: str | None = None) -> Coverage:
         """How much of a project is indexed, and how far its sources moved on. Errors: NotFound."""
         from lastro import coverage
@@ -372,6 +392,13 @@ class App:
             credential=credential_from(os.environ),
             timeout_s=limit_s if longest_silence_s is None else min(limit_s, longest_silence_s),
         )
+
+    def _forget_source(self, root: str) -> None:
+        from lastro.sources.addresses import parse_address
+
+        address = parse_address(root)
+        if address is not None:
+            self._clones().remove(address)
 
     def sources(self, project: str | None = None) -> list[Source]:
         """Where a project's files come from. Errors: NotFound."""

@@ -1,35 +1,13 @@
-"""Commands that only look: projects, status, doctor."""
+"""Commands that only look: status, doctor."""
 
 from lastro.app import build, diagnose
 from lastro.cli.options import Format, FormatOption, ProjectOption
 from lastro.cli.output import print_data, print_json
-from lastro.cli.tables import check_lines, coverage_lines, moment, short, table
+from lastro.cli.tables import check_lines, coverage_lines
 from lastro.config import load_settings
 from lastro.doctor import failed
 from lastro.errors import EXIT_DONE, EXIT_FAILED, ConfigError
 from lastro.wire import to_json
-
-
-def projects(*, format_: FormatOption = Format.TABLE) -> None:
-    """List the projects of the database."""
-    with build(load_settings()) as app:
-        found = app.projects()
-    if format_ is Format.JSON:
-        print_json({"projects": to_json(found)})
-        return
-    rows = [
-        (
-            p.slug,
-            ", ".join(p.scopes),
-            p.documents,
-            p.chunks,
-            short(p.revision),
-            moment(p.indexed_at),
-        )
-        for p in found
-    ]
-    header = ("project", "scopes", "documents", "chunks", "revision", "indexed at")
-    print_data(table(header, rows) if rows else ["no project yet; make one with `lastro index`"])
 
 
 def status(*, project: ProjectOption = None, format_: FormatOption = Format.TABLE) -> None:

@@ -15,6 +15,7 @@ from lastro.cli import (
     calibrate,
     configuration,
     database,
+    erasing,
     evaluate,
     golden,
     inspecting,
@@ -40,7 +41,6 @@ app.command("search")(working.search)
 app.command("why")(why.why)
 app.command("calibrate")(calibrate.calibrate)
 app.command("status")(inspecting.status)
-app.command("projects")(inspecting.projects)
 app.command("config")(configuration.config)
 app.command("doctor")(inspecting.doctor)
 app.command("init")(database.init)
@@ -48,6 +48,8 @@ app.add_typer(database.app, name="db")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(golden.app, name="golden")
 app.add_typer(profiles.app, name="profiles")
+app.add_typer(erasing.projects_app, name="projects")
+app.add_typer(erasing.documents_app, name="documents")
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer's calling convention

@@ -67,6 +67,11 @@ SETTINGS: Mapping[str, str] = {
     "log_rotation_size": "0",
     "log_truncate_on_rotation": "on",
     "log_checkpoints": "off",
+    # A refused statement is told to the client alone: its message quotes values, so indexed texts
+    # and questions would stay in the log. What the server says of itself is of the level "log".
+    "log_min_messages": "log",
+    "log_min_error_statement": "panic",
+    "log_error_verbosity": "terse",
     "log_line_prefix": "%m [%p] ",
 }
 

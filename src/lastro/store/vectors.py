@@ -13,7 +13,6 @@ from psycopg.sql import Literal
 from lastro.db.pool import AppConnection
 from lastro.sql import load_queries
 
-
 # Stands for a project where a cached text was a question: erasing anything drops them all.
 QUESTIONS = 0
 
