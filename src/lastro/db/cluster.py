@@ -23,10 +23,12 @@ PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+=@~-]+")
 SHORT_FOLDER = Path("/tmp")  # noqa: S108
 
 BUILTIN_LOCALE_SINCE = 17  # PostgreSQL 17 release notes
+INITDB_SETS_SINCE = 16  # PostgreSQL 16 release notes
 START_LOG = "start.log"
 LOG_TAIL_LINES = 8
+HANDED_OVER = "redirecting log output"  # SysLogger_Start in syslogger.c
+CRASHED = "was terminated by signal"  # LogChildExit in postmaster.c
 OLDEST_LOG_S = 6 * 86_400.0
-LARGEST_LOG_BYTES = 16 * 1024 * 1024
 
 
 def prepare_folders(layout: pm.Layout, user: ServerUser) -> None:
@@ -84,6 +86,8 @@ def init_data(
     command += ["-E", "UTF8", "--locale=C.UTF-8", "--auth-local=trust", "--auth-host=reject"]
     if binaries.major >= BUILTIN_LOCALE_SINCE:
         command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+    if binaries.major >= INITDB_SETS_SINCE:
+        command += ["--set", "dynamic_shared_memory_type=mmap"]  # initdb runs a server too
     if not durable:
         command.append("--no-sync")
     try:
@@ -174,25 +178,38 @@ def drop_socket_lock(folder: Path) -> None:
 
 
 def prune_logs(layout: pm.Layout) -> None:
-    """Remove logs of a week ago, which today's server would append to, and overgrown ones."""
+    """Remove logs of a week ago, which today's server would append to; cut overgrown ones."""
     for log in layout.log.glob("*.log"):
-        found = log.lstat()
-        if time.time() - found.st_mtime > OLDEST_LOG_S or found.st_size > LARGEST_LOG_BYTES:
+        if time.time() - log.lstat().st_mtime > OLDEST_LOG_S:
             log.unlink()
+    pm.bound_logs(layout.log)
+
+
+def _current_log(layout: pm.Layout) -> Path | None:
+    """Where the newest start wrote last: in its own file until it goes on in the weekday's."""
+    start = layout.log / START_LOG
+    if start.exists() and not any(HANDED_OVER in line for line in last_lines(start)):
+        return start
+    logs = layout.log.glob("postgres-*.log")
+    return max(logs, key=lambda log: log.stat().st_mtime_ns, default=None)
 
 
 def log_tail(layout: pm.Layout) -> str:
-    """The last lines of the newest start's log, to be quoted in an error."""
-    lines = last_lines(layout.log / START_LOG)
-    if any(str(layout.log) in line for line in lines):  # "future log output will appear in"
-        logs = layout.log.glob("postgres-*.log")
-        newest = max(logs, key=lambda log: log.stat().st_mtime, default=None)
-        lines = [] if newest is None else last_lines(newest)
+    """The last lines of what the newest start left, to be quoted in an error."""
+    log = _current_log(layout)
+    lines = [] if log is None else last_lines(log)
     return "".join(f"\n  {line}" for line in lines)
 
 
-def last_lines(log: Path) -> list[str]:
+def crash_line(layout: pm.Layout) -> str:
+    """What the log says of the process that crashed last, to be quoted; or nothing."""
+    log = _current_log(layout)
+    lines = [] if log is None else last_lines(log, limit=50)
+    return next((f"\n  {line}" for line in reversed(lines) if CRASHED in line), "")
+
+
+def last_lines(log: Path, *, limit: int = LOG_TAIL_LINES) -> list[str]:
     """The end of ``log``; nothing where there is none."""
     if not log.exists():
         return []
-    return log.read_bytes()[-8192:].decode(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+    return log.read_bytes()[-8192:].decode(errors="replace").splitlines()[-limit:]

@@ -10,6 +10,7 @@ files). ``trust`` behind these two walls asks for no password; no TCP port is op
 """
 
 import contextlib
+import errno
 import os
 import subprocess
 import sys
@@ -17,12 +18,12 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
 from lastro.db import postmaster as pm
 from lastro.db.binaries import usable_binaries
 from lastro.db.cluster import (
     START_LOG,
+    crash_line,
     data_version,
     drop_socket_lock,
     ensure_data,
@@ -34,19 +35,21 @@ from lastro.db.cluster import (
     socket_folder,
     upgraded_folder,
 )
+from lastro.db.disk import NO_SPACE, disk_full, is_full
 from lastro.db.privileges import (
     choose_user,
     ensure_reachable,
     make_home,
     spawn_detached,
 )
+from lastro.db.reaching import Wait, answers, owner_url, vectors_crash
 from lastro.db.upgrade import Site, Upgrade, upgrade
 from lastro.errors import ConfigError, DatabaseUnavailable, NotFound
 
 IDLE_S = 900.0  # contract: fifteen idle minutes
 START_TIMEOUT_S = 120.0  # crash recovery replays up to max_wal_size (1 GB) of log
-CREATE_TIMEOUT_S = 60.0
-FIRST_POLL_S, LONGEST_POLL_S = 0.005, 0.1
+LONGEST_LOCK_POLL_S, LONGEST_POLL_S = 0.02, 0.1
+LOG_FLUSH_S = 0.2  # the process that writes the log outlives its server by as much
 # What a server says while processes of its killed predecessor still hold the memory.
 STILL_ATTACHED = "pre-existing shared memory block"
 
@@ -67,8 +70,8 @@ SETTINGS: Mapping[str, str] = {
     "log_rotation_size": "0",
     "log_truncate_on_rotation": "on",
     "log_checkpoints": "off",
-    # A refused statement is told to the client alone: its message quotes values, so indexed texts
-    # and questions would stay in the log. What the server says of itself is of the level "log".
+    # No text of a document in a log: a refused statement is told to the client alone, since its
+    # message quotes values. What the server says of itself is of the level "log".
     "log_min_messages": "log",
     "log_min_error_statement": "panic",
     "log_error_verbosity": "terse",
@@ -125,11 +128,13 @@ class EmbeddedPostgres:
                 server = self._served(time.monotonic() + self._start_timeout_s)
                 pm.record_start(lock, self._idle_s)  # it may have taken longer than that
             except (OSError, subprocess.SubprocessError) as error:
+                if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                    raise disk_full(self._layout.server, f": {error}") from error
                 raise DatabaseUnavailable(
                     f"the embedded database in {self._layout.server} cannot be started: {error}",
                     remedy="mend what the message names (space, rights) and try again",
                 ) from error
-            return _url(server)
+            return owner_url(server)
 
     def stop(self) -> bool:
         """Stop the server if it runs; True if it did.
@@ -159,7 +164,7 @@ class EmbeddedPostgres:
             version=version,
             data_dir=self._layout.data,
             socket_dir=server.socket_dir if server and running else None,
-            url=_url(server) if server and running and server.socket_dir else None,
+            url=owner_url(server) if server and running and server.socket_dir else None,
         )
 
     def upgrade(
@@ -232,14 +237,15 @@ class EmbeddedPostgres:
             ) from error
         try:
             deadline = time.monotonic() + self._start_timeout_s + pm.STOP_TIMEOUT_S
+            waits = Wait("another process starts, stops or upgrades the database; waiting for it")
             while not pm.try_lock(lock):
                 if time.monotonic() > deadline:
                     raise DatabaseUnavailable(
                         f"another process holds {self._layout.lock} and does not finish "
-                        "starting or stopping the database",
+                        "starting, stopping or upgrading the database",
                         remedy="end that process (fuser shows it) and run the command again",
                     )
-                time.sleep(FIRST_POLL_S)
+                waits.pause(LONGEST_LOCK_POLL_S)
             yield lock
         finally:
             os.close(lock)
@@ -248,6 +254,7 @@ class EmbeddedPostgres:
         server = self._running(deadline)
         if server is None:
             return self._launch(deadline)
+        pm.bound_logs(self._layout.log)  # where nothing watches, commands do
         self._ensure_watched()
         return server
 
@@ -257,7 +264,7 @@ class EmbeddedPostgres:
         if server is None:
             return None
         with contextlib.suppress(OSError):
-            if server.ready and server.socket_path and _answers(server.socket_path):
+            if server.ready and server.socket_path and answers(server.socket_path):
                 return server
         if not pm.serves(server.pid, self._layout.data):
             return None
@@ -295,34 +302,57 @@ class EmbeddedPostgres:
                 environment=server_environment(layout.data),
             )
             try:
-                return self._await_ready(pid, deadline)
+                server = self._await_ready(pid, deadline)
             except DatabaseUnavailable:
                 if STILL_ATTACHED not in log_tail(layout) or time.monotonic() > deadline:
                     raise
-            time.sleep(LONGEST_POLL_S)
+                time.sleep(LONGEST_POLL_S)
+                continue
+            self._require_vectors(server)
+            return server
 
     def _await_ready(self, pid: int, deadline: float) -> pm.Postmaster:
-        pause_s = FIRST_POLL_S
+        waits = Wait(
+            f"the database in {self._layout.data} is not ready yet: after a crash it replays its "
+            f"log first; waiting up to {self._start_timeout_s:g} s"
+        )
         while True:
             server = self._recorded()
             if server is not None and server.pid == pid and server.ready and server.socket_path:
                 with contextlib.suppress(OSError):
-                    if _answers(server.socket_path):
+                    if answers(server.socket_path):
                         return server
             if not pm.alive(pid):
-                raise DatabaseUnavailable(
-                    f"PostgreSQL in {self._layout.data} ended while it was starting"
-                    f"{log_tail(self._layout)}",
-                    remedy=f"mend what the log names ({self._layout.log}) and start it again",
-                )
+                raise self._ended()
             if time.monotonic() > deadline:
                 raise DatabaseUnavailable(
                     f"PostgreSQL in {self._layout.data} is still starting after "
                     f"{self._start_timeout_s:g} s{log_tail(self._layout)}",
                     remedy=f"it goes on by itself: see {self._layout.log} and try again later",
                 )
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 1.5, LONGEST_POLL_S)
+            waits.pause(LONGEST_POLL_S)
+
+    def _ended(self) -> DatabaseUnavailable:
+        time.sleep(LOG_FLUSH_S)
+        said = log_tail(self._layout)
+        if NO_SPACE in said or is_full(self._layout.server):
+            return disk_full(self._layout.server, said)
+        return DatabaseUnavailable(
+            f"PostgreSQL in {self._layout.data} ended while it was starting{said}",
+            remedy=f"mend what the log names ({self._layout.log}) and start it again",
+        )
+
+    def _require_vectors(self, server: pm.Postmaster) -> None:
+        """Stop a server that dies of a vector. Errors: DatabaseUnavailable, quoting its log."""
+        if not vectors_crash(server.socket_path or ""):
+            return
+        self._stop(server)  # then its log is whole
+        raise DatabaseUnavailable(
+            "the extension pgvector crashes on this processor, which may lack AVX2"
+            f"{crash_line(self._layout)}",
+            remedy="use a machine with AVX2, or set LASTRO_POSTGRES_BIN to a PostgreSQL whose "
+            "pgvector was built for this one, or LASTRO_DATABASE_URL to a server",
+        )
 
     def _stop(self, server: pm.Postmaster) -> None:
         try:
@@ -334,8 +364,8 @@ class EmbeddedPostgres:
             ) from error
         if not stopped:
             raise DatabaseUnavailable(
-                f"PostgreSQL (process {server.pid}) does not stop within "
-                f"{pm.STOP_TIMEOUT_S:g} s{log_tail(self._layout)}",
+                f"PostgreSQL (process {server.pid}) does not stop within {pm.STOP_TIMEOUT_S:g} s"
+                f"{log_tail(self._layout)}",
                 remedy=f"see {self._layout.log}; it may be writing a large checkpoint: wait",
             )
 
@@ -351,29 +381,3 @@ class EmbeddedPostgres:
             os.close(watched)
         watcher = [sys.executable, "-I", "-S", pm.__file__, str(self._layout.home)]
         spawn_detached(None, watcher, output=Path(os.devnull))
-
-
-def _answers(socket_path: str) -> bool:
-    """Whether the server takes our connections, making our database if it is absent.
-
-    Errors: OSError where nobody listens, DatabaseUnavailable for any other refusal.
-    """
-    try:
-        pm.ask(socket_path, pm.DATABASE)
-    except pm.Refused as refusal:
-        if refusal.sqlstate == pm.CANNOT_CONNECT_NOW:
-            return False
-        if refusal.sqlstate == pm.NO_SUCH_DATABASE:
-            query = f"CREATE DATABASE {pm.DATABASE}"
-            pm.ask(socket_path, pm.MAINTENANCE_DATABASE, query, timeout_s=CREATE_TIMEOUT_S)
-        elif refusal.sqlstate != pm.TOO_MANY_CONNECTIONS:
-            raise DatabaseUnavailable(
-                f"the embedded PostgreSQL at {socket_path} refuses its owner: {refusal}",
-                remedy="run lastro db stop, then the command again",
-            ) from refusal
-    return True
-
-
-def _url(server: pm.Postmaster) -> str:
-    folder = quote(os.fsencode(server.socket_dir or ""), safe="/")
-    return f"postgresql://{pm.SUPERUSER}@/{pm.DATABASE}?host={folder}&port={server.port}"

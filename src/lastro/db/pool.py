@@ -11,6 +11,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from lastro.db.disk import disk_full, folder_of, is_full
 from lastro.errors import (
     Conflict,
     DatabaseUnavailable,
@@ -42,6 +43,8 @@ _FIND_VECTOR = """
     JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace
     WHERE e.extname = 'vector'
 """
+
+DISK_FULL = "53100"  # PostgreSQL manual, appendix A
 
 # What cures a missing right, for the application's connections and for the owner's.
 GRANT = f"run `lastro init` as the owner, then GRANT {APP_ROLE} TO this user"
@@ -111,14 +114,14 @@ class Database:
                 remedy="try again when it has less to do",
             ) from error
         try:
-            with translated():
+            with translated(url=self.url):
                 yield connection
         finally:
             self._pool.putconn(connection)
 
     def _try_connection(self) -> None:
         """Connect once outside the pool, which waits and retries but does not say why."""
-        with translated(), psycopg.connect(self.url, **_CONNECTION) as connection:
+        with translated(url=self.url), psycopg.connect(self.url, **_CONNECTION) as connection:
             _configure(connection)
 
 
@@ -151,7 +154,10 @@ def connect(url: str, *, right_remedy: str = BE_OWNER) -> Generator[AppConnectio
     It waits as long as that takes, and commits at the end; ``right_remedy`` cures a missing right.
     Errors: as ``Database.transaction``.
     """
-    with translated(right_remedy), psycopg.connect(_check_url(url), **_CONNECTION) as connection:
+    with (
+        translated(right_remedy, url=_check_url(url)),
+        psycopg.connect(url, **_CONNECTION) as connection,
+    ):
         connection.execute("SET statement_timeout = 0; SET lock_timeout = 0")
         connection.execute(_FIND_VECTOR)
         connection.autocommit = False
@@ -180,10 +186,11 @@ def _configure(connection: AppConnection) -> None:
 
 
 @contextmanager
-def translated(right_remedy: str = GRANT) -> Generator[None]:
+def translated(right_remedy: str = GRANT, *, url: str = "") -> Generator[None]:
     """Turn psycopg's errors into Lastro's, by SQLSTATE and constraint name.
 
-    ``right_remedy`` cures a missing right. A misuse of psycopg passes: it is a bug of ours.
+    ``right_remedy`` cures a missing right; ``url`` is the server's, to name its disk. A misuse of
+    psycopg passes: it is a bug of ours.
     """
     try:
         yield
@@ -192,10 +199,10 @@ def translated(right_remedy: str = GRANT) -> Generator[None]:
     except psycopg.Error as error:
         if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
             raise
-        raise translate(error, right_remedy) from error
+        raise translate(error, right_remedy, url=url) from error
 
 
-def translate(error: psycopg.Error, right_remedy: str = GRANT) -> LastroError:
+def translate(error: psycopg.Error, right_remedy: str = GRANT, *, url: str = "") -> LastroError:
     """The error of ours that ``error`` means."""
     state = error.sqlstate or ""
     text = _first_line(error)
@@ -222,9 +229,29 @@ def translate(error: psycopg.Error, right_remedy: str = GRANT) -> LastroError:
         return DatabaseUnavailable(
             f"two transactions were in each other's way: {text}", remedy="run it again"
         )
+    shortage = _shortage(error, url)
+    if shortage is not None:
+        return shortage
     if not state or state[:2] in {"08", "28", "3D", "53", "57", "58"}:
         return _unreachable(error)
     return DatabaseUnavailable(f"PostgreSQL refused: {text} (SQLSTATE {state})")
+
+
+def _shortage(error: psycopg.Error, url: str) -> DatabaseUnavailable | None:
+    """A full disk or too little shared memory, which PostgreSQL reports alike; else None."""
+    text = _first_line(error)
+    if error.sqlstate == DISK_FULL and "shared memory" in text:
+        return DatabaseUnavailable(
+            f"the server has too little shared memory (/dev/shm), though it says: {text}",
+            remedy="start the server's container with --shm-size=1g, "
+            "or run: ALTER SYSTEM SET max_parallel_maintenance_workers = 0; and reload it",
+        )
+    place = folder_of(url)
+    # Where it cannot write its log, the server falls, and all that is heard is a closed connection.
+    fell = not error.sqlstate and place is not None and is_full(place)
+    if error.sqlstate == DISK_FULL or fell:
+        return disk_full(place, f": {text}")
+    return None
 
 
 def _unreachable(error: Exception) -> DatabaseUnavailable:

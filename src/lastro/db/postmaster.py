@@ -36,6 +36,8 @@ STOP_TIMEOUT_S = 60.0
 LONGEST_POLL_S = 60.0
 SHORTEST_POLL_S = 0.05
 POLLS_PER_IDLE_TIME = 10
+# Eight files of the server's log at most: one for each weekday and the start's.
+LARGEST_LOG_BYTES, KEPT_LOG_BYTES = 8 * 1024 * 1024, 256 * 1024
 
 # Our own looks at the server, here and in ``status``: they are no use of it.
 APPLICATION = "lastro launcher"
@@ -274,6 +276,18 @@ def wait_for_exit(pid: int, timeout_s: float) -> None:
         os.close(descriptor)
 
 
+def bound_logs(folder: Path) -> None:
+    """Cut each overgrown log down to its end; its writer, which appends, goes on after that."""
+    for log in folder.glob("*.log"):
+        with contextlib.suppress(OSError):  # removed, rotated, or another user's
+            if log.lstat().st_size > LARGEST_LOG_BYTES:
+                with log.open("r+b") as old, log.open("ab") as new:
+                    old.seek(-KEPT_LOG_BYTES, os.SEEK_END)
+                    end = old.read().partition(b"\n")[2]
+                    old.truncate(0)
+                    new.write(end)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pulse:
     """One look at the server: two equal looks without clients mean that nothing happened."""
@@ -331,6 +345,7 @@ def watch(layout: Layout) -> None:
                 unlock(lock)
             time.sleep(SHORTEST_POLL_S)
             continue
+        bound_logs(layout.log)
         idle_s = _recorded_idle_s(lock)
         if pulse.busy or pulse != last:
             last, quiet_since = pulse, time.monotonic()
