@@ -156,7 +156,8 @@ def test_an_id_is_given_once():
 
 @pytest.mark.parametrize("text", ["", "\n \n"])
 def test_a_set_without_a_question_is_refused(text: str):
-    assert faults(text) == ("it holds no question",)
+    with pytest.raises(InvalidInput, match="holds no question"):
+        parse_golden(text, name="clocks")
 
 
 @pytest.mark.parametrize("name", ["", " ", "a@b", "a\nb", "x" * 201])

@@ -69,9 +69,9 @@ def test_every_faulty_line_is_named_and_nothing_is_imported(run: Run):
     Path("wrong.jsonl").write_text(f'{QUESTIONS}{{"question": ""}}\n[]\n', encoding="utf-8")
     code, out, err = run("golden", "import", "wrong.jsonl")
     assert (code, out) == (EXIT_USAGE, "")
-    assert "warning: wrong.jsonl: line 4: question is blank\n" in err
-    assert "warning: wrong.jsonl: line 5: a JSON object is wanted\n" in err
-    assert "error: wrong.jsonl has 4 faults; nothing was imported\n" in err
+    assert "\n    line 4: question is blank\n" in err
+    assert "\n    line 5: a JSON object is wanted\n" in err
+    assert err.startswith("error: the golden set 'wrong' has 4 faults\n")
     assert "no golden set yet" in run("golden", "list")[1]
 
 

@@ -192,7 +192,10 @@ def parse_floors(demands: Sequence[str], *, k: int) -> dict[str, float]:
         except ValueError:
             floors[name] = math.nan
         if not 0 <= floors[name] <= 1:
-            raise InvalidInput(f"{demand!r}: the least value is a number from 0 to 1")
+            raise InvalidInput(
+                f"{demand!r}: the least value is a number from 0 to 1",
+                remedy=f"write {name}=0.6",
+            )
     return floors
 
 

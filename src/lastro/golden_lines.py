@@ -45,21 +45,23 @@ _PLACE_KEYS: Mapping[str, frozenset[str]] = {
 
 
 class InvalidGolden(InvalidInput):
-    """A golden set with faults, each with its line: ``faults`` holds them in the file's order."""
+    """A golden set with faults: ``summary`` counts them, and each of ``faults`` names its line."""
 
     def __init__(self, name: str, faults: tuple[str, ...]) -> None:
         count = f"{len(faults)} {'fault' if len(faults) == 1 else 'faults'}"
+        self.summary = f"the golden set {name!r} has {count}"
+        self.faults = faults
         super().__init__(
-            f"the golden set {name!r} has {count}: {'; '.join(faults)}",
+            f"{self.summary}: {'; '.join(faults)}",
             remedy="correct the lines that are named; nothing was taken from the others",
         )
-        self.faults = faults
 
 
 def parse_golden(text: str, *, name: str) -> GoldenSet:
     """The set that lines of JSON describe; blank lines are skipped.
 
-    Errors: InvalidGolden with every fault of every line, and for a set without a question.
+    Errors: InvalidGolden with every fault of every line, InvalidInput for a name that cannot be one
+    and for a set without a question.
     """
     check_name(name)
     # str.splitlines would also cut at U+2028, which JSON texts may hold as it is.
@@ -85,10 +87,13 @@ def _read(lines: Iterable[tuple[int, str]], *, name: str) -> list[GoldenQuestion
             reader.faults += seen.repeats(question, number)
             questions.append(question)
         faults += [f"line {number}: {fault}" for fault in reader.faults]
-    if not faults and not questions:
-        faults = ["it holds no question"]
     if faults:
         raise InvalidGolden(name, tuple(faults))
+    if not questions:
+        raise InvalidInput(
+            f"the golden set {name!r} holds no question",
+            remedy="write one on each line, or draft some with `lastro golden suggest`",
+        )
     return questions
 
 

@@ -149,4 +149,7 @@ def read_run(file: Path) -> Run:
             f"there is no file {file}", remedy="name a run by its number, or a file of one"
         ) from error
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"{file} cannot be read as JSON: {error}") from error
+        raise InvalidInput(
+            f"{file} cannot be read as JSON: {error}",
+            remedy="give a file that `lastro eval run --format json` wrote",
+        ) from error

@@ -26,14 +26,19 @@ def read_golden(file: Path, *, name: str | None = None) -> GoldenSet:
     try:
         text = file.read_bytes().decode("utf-8")
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFound(f"there is no file {file}") from error
+        raise NotFound(
+            f"there is no file {file}",
+            remedy="name a file of JSON Lines, or a set that `lastro golden list` shows",
+        ) from error
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise InvalidInput(
             f"{file} is not UTF-8 (line {line})", remedy="save it as UTF-8"
         ) from error
     except OSError as error:
-        raise InvalidInput(f"{file} cannot be read: {error.strerror}") from error
+        raise InvalidInput(
+            f"{file} cannot be read: {error.strerror}", remedy="name a file of JSON Lines"
+        ) from error
     return parse_golden(text, name=name or file.stem)
 
 

@@ -21,6 +21,7 @@ from lastro.cli.output import (
     print_json,
     print_warning,
     progress_bar,
+    screen_width,
 )
 from lastro.cli.tables import pairs, table
 from lastro.comparing import Comparison, comparison_json
@@ -154,7 +155,8 @@ def runs(
     if format_ is Format.JSON:
         print_json({"runs": [run_entry(entry) for entry in found]})
         return
-    print_data(runs_lines(found) if found else ["no run yet; make one with `lastro eval run`"])
+    nothing = "no run yet; make one with `lastro eval run GOLDEN`"
+    print_data(runs_lines(found, width=screen_width()) if found else [nothing])
 
 
 @app.command()
@@ -225,7 +227,7 @@ def _report(run_: Run, summary: Summary, *, format_: ReportFormat, out: Path | N
 
             emit_text(run_page(run_, summary), out)
         case ReportFormat.TABLE:
-            emit_data(run_lines(run_, summary), out)
+            emit_data(run_lines(run_, summary, width=_width(out)), out)
 
 
 def _compared(comparison: Comparison, *, format_: TextFormat, out: Path | None) -> None:
@@ -235,7 +237,12 @@ def _compared(comparison: Comparison, *, format_: TextFormat, out: Path | None) 
         case TextFormat.MARKDOWN:
             emit_text(comparison_markdown(comparison), out)
         case TextFormat.TABLE:
-            emit_data(comparison_lines(comparison), out)
+            emit_data(comparison_lines(comparison, width=_width(out)), out)
+
+
+def _width(out: Path | None) -> int | None:
+    """A file is as wide as it needs."""
+    return screen_width() if out is None else None
 
 
 def _warn(run_: Run | None) -> None:
@@ -326,5 +333,6 @@ def _lines(evaluation: Evaluation) -> Iterator[Text]:
             "latency": f"p50 {took.p50_ms:.1f} ms, p95 {took.p95_ms:.1f} ms",
             "profile": f"{profile.name} v{profile.version}",
             "embedder": evaluation.embedder,
-        }
+        },
+        width=screen_width(),
     )

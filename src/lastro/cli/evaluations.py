@@ -24,27 +24,29 @@ from lastro.reports.wording import (
 from lastro.runs import Run
 
 
-def run_lines(run: Run, summary: Summary) -> Iterator[Text]:
+def run_lines(run: Run, summary: Summary, *, width: int | None = None) -> Iterator[Text]:
     """The figures of a run, overall and by group, then what it was measured with."""
     groups = shown_groups(summary)
     stored = "not stored" if run.number is None else f"run {run.number}"
     yield Text.assemble((escaped(run.golden.name), "bold"), f" on {escaped(run.project)}, {stored}")
     yield Text()
-    yield from _groups("ranking", groups, ranking_measures(run.k))
+    yield from _groups("ranking", groups, ranking_measures(run.k), width=width)
     yield Text()
-    yield from _groups("shown", groups, CITATION_MEASURES)
+    yield from _groups("shown", groups, CITATION_MEASURES, width=width)
     note = few_note(groups)
     if note is not None:
         yield Text(note, style="dim")
     yield Text()
-    yield pairs(conditions(run, summary))
+    yield pairs(conditions(run, summary), width=width)
     if summary.not_indexed:
         yield Text()
         yield from table(("not indexed", "answer"), summary.not_indexed)
 
 
-def _groups(title: str, groups: Sequence[Group], measures: Sequence[str]) -> Iterator[Text]:
-    header = (title, "", "questions", *(title_of(measure) for measure in measures))
+def _groups(
+    title: str, groups: Sequence[Group], measures: Sequence[str], *, width: int | None
+) -> Iterator[Text]:
+    header = (title, "", "n", *(title_of(measure) for measure in measures))
     return table(
         header,
         [
@@ -56,16 +58,18 @@ def _groups(title: str, groups: Sequence[Group], measures: Sequence[str]) -> Ite
             )
             for group in groups
         ],
+        width=width,
+        keys=2,
     )
 
 
-def comparison_lines(comparison: Comparison) -> Iterator[Text]:
+def comparison_lines(comparison: Comparison, *, width: int | None = None) -> Iterator[Text]:
     """What changed, with p, then the questions that moved, the worst first."""
     yield Text(f"{escaped(comparison.before)} to {escaped(comparison.after)}", style="bold")
     for note in comparison_notes(comparison):
         yield Text(f"    {escaped(note)}")
     yield Text()
-    yield from table(COMPARISON_HEADER, comparison_rows(comparison))
+    yield from table(COMPARISON_HEADER, comparison_rows(comparison), width=width)
     for title, moved in (("worse", comparison.worse), ("better", comparison.better)):
         yield Text()
         yield from _moved(title, moved)
@@ -79,7 +83,7 @@ def _moved(title: str, moved: Sequence[Moved]) -> Iterator[Text]:
         yield Text(f"        {escaped(moved_text(entry))}", style="dim")
 
 
-def runs_lines(runs: Sequence[Run]) -> Iterator[Text]:
+def runs_lines(runs: Sequence[Run], *, width: int | None = None) -> Iterator[Text]:
     """Runs with their headline figures, the newest first."""
     header = (
         "run",
@@ -94,7 +98,7 @@ def runs_lines(runs: Sequence[Run]) -> Iterator[Text]:
         "false refusals",
     )
     shown = ("ndcg@10", "citationPrecision", "falseAnswers", "falseRefusals")
-    return table(header, [_run_row(run, shown) for run in runs])
+    return table(header, [_run_row(run, shown) for run in runs], width=width)
 
 
 def _run_row(run: Run, shown: Sequence[str]) -> tuple[object, ...]:

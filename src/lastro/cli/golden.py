@@ -15,6 +15,7 @@ from lastro.cli.output import (
     print_json,
     print_json_lines,
     print_warning,
+    screen_width,
 )
 from lastro.cli.tables import moment, short, table
 from lastro.config import load_settings
@@ -26,7 +27,6 @@ from lastro.golden import (
     golden_json,
     question_json,
 )
-from lastro.golden_lines import InvalidGolden
 from lastro.types import GoldenCounts, GoldenImport
 from lastro.wire import to_json
 
@@ -50,19 +50,8 @@ def import_(
     format_: FormatOption = Format.TABLE,
 ) -> None:
     """Store a golden set; a changed content is a new version, the same one changes nothing."""
-    try:
-        with build(load_settings()) as lastro:
-            report = lastro.import_golden(file, name=name, project=project)
-    except InvalidGolden as error:
-        if format_ is Format.JSON:
-            raise
-        # Many faults in one line would be hard to read.
-        for fault in error.faults:
-            print_warning(f"{file}: {fault}")
-        count = f"{len(error.faults)} {'fault' if len(error.faults) == 1 else 'faults'}"
-        raise InvalidInput(
-            f"{file} has {count}; nothing was imported", remedy="correct the lines that are named"
-        ) from error
+    with build(load_settings()) as lastro:
+        report = lastro.import_golden(file, name=name, project=project)
     for missing in report.not_indexed:
         print_warning(f"{missing.id}: nothing is indexed at {missing.place}")
     if format_ is Format.JSON:
@@ -136,7 +125,7 @@ def list_(*, project: ProjectOption = None, format_: FormatOption = Format.TABLE
         "set", "version", "hash", "human", "derived", "unanswerable", "languages", "imported at",
     )  # fmt: skip
     nothing = "no golden set yet; store one with `lastro golden import FILE`"
-    print_data(table(header, rows) if rows else [nothing])
+    print_data(table(header, rows, width=screen_width(), keys=2) if rows else [nothing])
 
 
 @app.command("rm")
@@ -202,4 +191,7 @@ def _write_new(file: Path, text: str) -> None:
     except FileExistsError as error:
         raise Conflict(f"{file} exists already", remedy="name another file with --out") from error
     except OSError as error:
-        raise InvalidInput(f"{file} cannot be written: {error.strerror}") from error
+        raise InvalidInput(
+            f"{file} cannot be written: {error.strerror}",
+            remedy="name a file in a folder that is there and yours",
+        ) from error

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from lastro.cli.options import Format
 from lastro.errors import InvalidInput, LastroError
+from lastro.golden_lines import InvalidGolden
 from lastro.types import Progress as ProgressCall
 from lastro.wire import error_json
 
@@ -69,6 +70,12 @@ def text_width(console: Console) -> int:
         return min(console.width, MAX_TEXT_WIDTH)
     columns = os.environ.get("COLUMNS", "")
     return int(columns) if columns.isdecimal() and int(columns) >= 40 else DEFAULT_WIDTH
+
+
+def screen_width() -> int | None:
+    """Columns of the screen that stdout leads to; None where it leads elsewhere."""
+    console = stdout()
+    return console.width if console.is_terminal else None
 
 
 def stdout() -> Console:
@@ -125,7 +132,10 @@ def emit_text(text: str, out: Path | None) -> None:
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InvalidInput(f"{out} cannot be written: {error.strerror}") from error
+        raise InvalidInput(
+            f"{out} cannot be written: {error.strerror}",
+            remedy="name a file in a folder that is there and yours",
+        ) from error
 
 
 def _rendered(lines: Iterable[str | Text], console: Console) -> str:
@@ -172,7 +182,11 @@ def print_error(error: LastroError, format_: Format) -> None:
     if format_ is Format.JSON:
         _say(Text(_json(error_json(error), sys.stderr)))
         return
-    _say(Text.assemble(("error: ", "bold red"), escaped(error.message)))
+    faults = error.faults if isinstance(error, InvalidGolden) else ()
+    message = error.summary if isinstance(error, InvalidGolden) else error.message
+    _say(Text.assemble(("error: ", "bold red"), escaped(message)))
+    for fault in faults:
+        _say(Text(f"    {escaped(fault)}"))
     if error.remedy is not None:
         _say(Text.assemble(("remedy: ", "bold"), escaped(error.remedy)))
 

@@ -9,7 +9,7 @@ from rich.text import Text
 from lastro.adoption import KnownProfile
 from lastro.app import build
 from lastro.cli.options import Format, FormatOption, ProjectOption
-from lastro.cli.output import escaped, print_data, print_json
+from lastro.cli.output import escaped, print_data, print_json, screen_width
 from lastro.cli.tables import moment, pairs
 from lastro.config import load_settings
 from lastro.profiles import Profile, Thresholds
@@ -77,7 +77,7 @@ def _lines(found: Sequence[KnownProfile]) -> Iterator[Text]:
         profile = known.profile
         mark = " *" if known.adopted else ""
         yield Text.assemble((escaped(profile.name), "bold"), f" v{profile.version}{mark}")
-        yield pairs(_shown(known), indent=4)
+        yield pairs(_shown(known), indent=4, width=screen_width())
         yield Text()
 
 

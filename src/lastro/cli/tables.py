@@ -1,5 +1,6 @@
 """Every other result, for people: aligned columns without boxes."""
 
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
@@ -10,9 +11,20 @@ from lastro.cli.hits import NONE, SHORT_REVISION_CHARS
 from lastro.cli.output import escaped
 from lastro.types import Check, Coverage, FileNote, IndexReport, SourceCoverage
 
+GAP = "  "
 
-def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[Text]:
-    """Rows under a header, aligned; numbers stand to the right, and nothing is cut off."""
+
+def table(
+    header: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    width: int | None = None,
+    keys: int = 1,
+) -> Iterator[Text]:
+    """Rows under a header, aligned; numbers stand to the right, and nothing is cut off.
+
+    Columns that do not fit into ``width`` stand below the others, behind the first ``keys`` again.
+    """
     rows = list(rows)
     lines = [list(header), *([cell(value) for value in row] for row in rows)]
     widths = [max(cell_len(line[at]) for line in lines) for at in range(len(header))]
@@ -20,18 +32,48 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[T
         bool(rows) and all(isinstance(row[at], int | float | None) for row in rows)
         for at in range(len(header))
     ]
-    for number, line in enumerate(lines):
-        cells = [
-            f"{' ' * (width - cell_len(text))}{text}" if is_number else set_cell_size(text, width)
-            for text, width, is_number in zip(line, widths, right, strict=True)
-        ]
-        yield Text("  ".join(cells).rstrip(), style="" if number else "bold")
+    for block, columns in enumerate(_blocks(widths, width=width, keys=keys)):
+        if block:
+            yield Text()
+        for number, line in enumerate(lines):
+            cells = [_aligned(line[at], widths[at], is_number=right[at]) for at in columns]
+            yield Text(GAP.join(cells).rstrip(), style="" if number else "bold")
 
 
-def pairs(values: Mapping[str, object], *, indent: int = 0) -> Text:
-    """A line for each name and its value."""
-    width = max((len(name) for name in values), default=0)
-    return Text("\n".join(f"{'':{indent}}{name:<{width}}  {cell(v)}" for name, v in values.items()))
+def _blocks(widths: Sequence[int], *, width: int | None, keys: int) -> list[list[int]]:
+    """Which columns stand beside each other."""
+    first = list(range(min(keys, len(widths))))
+    blocks = [list(first)]
+    for at in range(len(first), len(widths)):
+        block = [*blocks[-1], at]
+        wide = sum(widths[column] + len(GAP) for column in block) - len(GAP)
+        if width is not None and wide > width and len(blocks[-1]) > len(first):
+            blocks.append([*first, at])
+        else:
+            blocks[-1] = block
+    return blocks
+
+
+def _aligned(text: str, width: int, *, is_number: bool) -> str:
+    return f"{' ' * (width - cell_len(text))}{text}" if is_number else set_cell_size(text, width)
+
+
+def pairs(values: Mapping[str, object], *, indent: int = 0, width: int | None = None) -> Text:
+    """A line for each name and its value, which goes on below itself where it is too long."""
+    begin = indent + max((len(name) for name in values), default=0) + len(GAP)
+    lines: list[str] = []
+    for name, value in values.items():
+        text = cell(value)
+        rows = [text] if width is None else wrapped(text, width=width - begin)
+        lines += [f"{'':{indent}}{name}".ljust(begin) + rows[0]]
+        lines += [f"{'':{begin}}{row}" for row in rows[1:]]
+    return Text("\n".join(lines))
+
+
+def wrapped(text: str, *, width: int) -> list[str]:
+    """Rows of a text, broken at blanks alone: a path can be copied whole."""
+    rows = textwrap.wrap(text, width=width, break_long_words=False, break_on_hyphens=False)
+    return rows or [""]
 
 
 def cell(value: object) -> str:

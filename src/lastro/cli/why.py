@@ -1,6 +1,5 @@
 """``lastro why``: where an expected passage fell out of a search."""
 
-import textwrap
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -26,7 +25,7 @@ from lastro.cli.output import (
     stdout,
     text_width,
 )
-from lastro.cli.tables import table
+from lastro.cli.tables import table, wrapped
 from lastro.config import load_settings
 from lastro.search import DEFAULT_K, SearchRequest
 from lastro.why_findings import RULES, Counts, LegStanding, Standing, Why
@@ -129,7 +128,7 @@ def _rounded(value: float | None) -> float | None:
 
 def _labelled(label: str, text: str, *, width: int, style: str = "") -> Iterator[Text]:
     """``text`` behind ``label``, or below one that is longer than its column."""
-    rows = _rows(text, width=width - LABEL_COLUMNS)
+    rows = wrapped(escaped(text), width=width - LABEL_COLUMNS)
     if len(label) >= LABEL_COLUMNS:
         yield Text(label, style=style)
         label = ""
@@ -138,10 +137,5 @@ def _labelled(label: str, text: str, *, width: int, style: str = "") -> Iterator
 
 
 def _wrapped(text: str, *, indent: int, width: int) -> Iterator[Text]:
-    for row in _rows(text, width=width - indent):
+    for row in wrapped(escaped(text), width=width - indent):
         yield Text(f"{'':{indent}}{row}")
-
-
-def _rows(text: str, *, width: int) -> list[str]:
-    """Broken at blanks alone: a path can be copied whole."""
-    return textwrap.wrap(escaped(text), width=width, break_long_words=False, break_on_hyphens=False)
