@@ -6,6 +6,7 @@ import pytest
 
 from lastro.config import load_settings
 from lastro.errors import ConfigError
+from lastro.ollama_settings import OllamaSettings
 
 
 def settings_of(folder: Path, text: str = "", **environ: str):
@@ -63,3 +64,51 @@ def test_a_language_that_iso_639_1_does_not_have_is_refused(tmp_path) -> None:
 
 def test_a_language_without_a_configuration_of_postgresql_is_taken(tmp_path) -> None:
     assert settings_of(tmp_path, LASTRO_LANGUAGES="ko,en").languages == ("ko", "en")
+
+
+# --- Ollama
+
+
+def test_the_table_of_ollama_is_taken_and_the_environment_wins(tmp_path) -> None:
+    text = '[ollama]\nquery_timeout_s = 3\nbatch_texts = 8\nkeep_alive = "1h"\n'
+    (tmp_path / "lastro.toml").write_text(text)
+    env = {"LASTRO_OLLAMA_BATCH_TEXTS": "16", "LASTRO_OLLAMA_RETRY_AFTER_S": "2.5"}
+    settings = load_settings(env, folder=tmp_path)
+    assert settings.ollama == OllamaSettings(
+        query_timeout_s=3, batch_texts=16, keep_alive="1h", retry_after_s=2.5
+    )
+    assert settings.origins["ollama.batch_texts"] == "environment"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("QUERY_TIMEOUT_S", "soon"),
+        ("QUERY_TIMEOUT_S", "0"),
+        ("QUERY_TIMEOUT_S", "inf"),
+        ("BATCH_TEXTS", "0"),
+        ("BATCH_TEXTS", "1.5"),
+    ],
+)
+def test_a_number_of_ollama_that_is_none_is_refused(tmp_path, variable: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=f"(?i){variable}"):
+        load_settings({f"LASTRO_OLLAMA_{variable}": value}, folder=tmp_path)
+
+
+def test_a_key_of_ollama_that_is_unknown_is_refused(tmp_path) -> None:
+    (tmp_path / "lastro.toml").write_text("[ollama]\ntimeout = 3\n")
+    with pytest.raises(ConfigError, match=r"\[ollama\].*timeout"):
+        load_settings({}, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("env", "host"),
+    [
+        ({}, "file"),
+        ({"OLLAMA_HOST": "env"}, "env"),
+        ({"OLLAMA_HOST": "env", "LASTRO_OLLAMA_HOST": "own"}, "own"),
+    ],
+)
+def test_the_address_of_ollama_comes_from_the_environment_first(tmp_path, env, host) -> None:
+    (tmp_path / "lastro.toml").write_text('ollama_host = "file"\n')
+    assert load_settings(env, folder=tmp_path).ollama_host == host

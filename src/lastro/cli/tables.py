@@ -107,7 +107,7 @@ def report_lines(report: IndexReport) -> Iterator[Text]:
         f"{report.embedding.skipped} left without a vector"
     )
     yield from _notes("skipped", counts.skipped)
-    yield from _notes("mended", counts.warnings)
+    yield from _notes("remarks", counts.warnings)
     yield Text(f"took       {report.took_ms / 1000:.1f} s")
 
 

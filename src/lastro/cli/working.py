@@ -57,8 +57,9 @@ def index(
     with build(load_settings()) as app, progress_bar("indexing") as progress:
         report = app.index(request, progress=progress)
     if report.embedding.reason is not None:
+        why = "" if report.embedding.available else "; `lastro doctor` says what is wrong"
         print_warning(
-            f"{report.embedding.skipped} texts have no vector ({report.embedding.reason}); "
+            f"{report.embedding.skipped} texts have no vector ({report.embedding.reason}){why}; "
             "complete them with `lastro index --repair`"
         )
     if format_ is Format.JSON:
