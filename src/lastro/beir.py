@@ -63,7 +63,13 @@ def load_set(
     asked = {question.id for question in questions}
     ids = {passage.id for passage in passages}
     judged_ids = {collapsed(id_, collapse) for id_ in ids}
-    judgements = _read_judgements(qrels or folder / QRELS_FILE, questions=asked, ids=judged_ids)
+    judged = qrels or folder / QRELS_FILE
+    if not judged.exists():
+        raise NotFound(
+            f"there is no file {judged}",
+            remedy="name the judgements with --qrels, often qrels/test.tsv in that folder",
+        )
+    judgements = _read_judgements(judged, questions=asked, ids=judged_ids)
     exclude = folder / EXCLUDE_FILE
     return RetrievalSet(
         passages=passages,
@@ -227,9 +233,13 @@ def _lines(path: Path) -> Generator[tuple[int, str]]:
                 number += 1
                 yield number, str(line)
     except FileNotFoundError as error:
-        raise NotFound(f"there is no file {path}") from error
+        raise NotFound(
+            f"there is no file {path}", remedy="name a folder in the BEIR layout"
+        ) from error
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path}, after line {number}: this is not UTF-8") from error
+        raise InvalidInput(
+            f"{path}, after line {number}: this is not UTF-8", remedy="save it as UTF-8"
+        ) from error
     except (OSError, EOFError, lzma.LZMAError) as error:
         raise InvalidInput(f"{path} cannot be read after line {number}: {error}") from error
 

@@ -20,6 +20,7 @@ _PLACE = re.compile(
     r"(?:(?::|#[Ll])(?P<first>\d+)(?:-[Ll]?(?P<last>\d+))?)?",
     re.DOTALL,
 )
+_WRITE_A_PLACE = "write docs/a.md, docs/a.md#section or docs/a.md:10-20"
 # What github-slugger appends to the anchor of a repeated heading.
 _REPEAT = re.compile(r"-\d+")
 # "Install { #install }": attributes that MkDocs and Pandoc read behind a heading's text.
@@ -93,14 +94,12 @@ def parse_place(text: str) -> FilePlace:
     """
     found = _PLACE.fullmatch(text.strip())
     if found is None:
-        raise InvalidInput(
-            "an empty place names nothing", remedy="write docs/a.md, docs/a.md#section or :10-20"
-        )
+        raise InvalidInput("an empty place names nothing", remedy=_WRITE_A_PLACE)
     path, heading, first, last = found.group("path", "heading", "first", "last")
     lines = None if first is None else (int(first), int(last or first))
     fault = path_fault(path) or (None if lines is None else lines_fault(lines))
     if fault is not None:
-        raise InvalidInput(f"{text!r} is no place: {fault}")
+        raise InvalidInput(f"{text!r} is no place: {fault}", remedy=_WRITE_A_PLACE)
     return FilePlace(
         path=normal_path(path),
         heading=None if heading is None else (unquote(heading),),

@@ -9,11 +9,12 @@ from rich.text import Text
 from lastro.app import build
 from lastro.calibration import DEFAULT_SETTINGS, Choice
 from lastro.cli.options import Format, FormatOption, ProjectOption
-from lastro.cli.output import print_data, print_json, progress_bar
+from lastro.cli.output import print_data, print_json, progress_bar, screen_width
 from lastro.cli.tables import pairs, table
 from lastro.config import load_settings
 from lastro.errors import InvalidInput
-from lastro.profiles import Profile, Thresholds
+from lastro.profiles import Profile
+from lastro.reports.wording import thresholds_text
 from lastro.wire import to_json
 
 if TYPE_CHECKING:
@@ -25,61 +26,71 @@ if TYPE_CHECKING:
 # Rows of the curve that a table shows.
 CURVE_ROWS = 12
 
+GoldenArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[GOLDEN]...",
+        help="A golden set's file or name, or a folder in the BEIR layout.",
+        show_default=False,
+    ),
+]
+BaseOption = Annotated[
+    str, typer.Option("--profile", metavar="NAME", help="The profile to start from.")
+]
+NameOption = Annotated[
+    str | None,
+    typer.Option("--name", metavar="NAME", help="Name of the new version.", show_default=False),
+]
+PrecisionOption = Annotated[
+    float | None,
+    typer.Option(
+        "--precision",
+        metavar="P",
+        help="Share of right hits that the threshold shall give; by default it balances "
+        "false answers and false refusals.",
+        show_default=False,
+    ),
+]
+SettingsOption = Annotated[
+    int, typer.Option("--settings", metavar="N", help="How many settings are tried.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", metavar="S", help="Seed of all chance.")]
+AdoptOption = Annotated[bool, typer.Option("--adopt", help="Answer with the new version at once.")]
+SelfOption = Annotated[
+    bool,
+    typer.Option("--self", help="Without a golden set: ask the project's own texts."),
+]
+ChunkingOption = Annotated[
+    bool, typer.Option("--chunking", help="Try chunk sizes instead of ranking numbers.")
+]
+TargetOption = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--target", metavar="CHARS", help="A chunk size to try; repeat it.", show_default=False
+    ),
+]
+OverlapOption = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--overlap", metavar="CHARS", help="An overlap to try; repeat it.", show_default=False
+    ),
+]
+
 
 def calibrate(
-    golden: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[GOLDEN]...",
-            help="A golden set's file or name, or a folder in the BEIR layout.",
-            show_default=False,
-        ),
-    ] = None,
+    golden: GoldenArgument = None,
     *,
     project: ProjectOption = None,
-    profile: Annotated[
-        str, typer.Option("--profile", metavar="NAME", help="The profile to start from.")
-    ] = "default",
-    name: Annotated[
-        str | None,
-        typer.Option("--name", metavar="NAME", help="Name of the new version.", show_default=False),
-    ] = None,
-    precision: Annotated[
-        float | None,
-        typer.Option(
-            "--precision",
-            metavar="P",
-            help="Share of right hits that the threshold shall give; by default it balances "
-            "false answers and false refusals.",
-            show_default=False,
-        ),
-    ] = None,
-    settings: Annotated[
-        int, typer.Option("--settings", metavar="N", help="How many settings are tried.")
-    ] = DEFAULT_SETTINGS,
-    seed: Annotated[int, typer.Option("--seed", metavar="S", help="Seed of all chance.")] = 0,
-    adopt: Annotated[
-        bool, typer.Option("--adopt", help="Answer with the new version at once.")
-    ] = False,
-    self_: Annotated[
-        bool,
-        typer.Option("--self", help="Without a golden set: ask the project's own texts."),
-    ] = False,
-    chunking: Annotated[
-        bool, typer.Option("--chunking", help="Try chunk sizes instead of ranking numbers.")
-    ] = False,
-    target: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--target", metavar="CHARS", help="A chunk size to try; repeat it.", show_default=False
-        ),
-    ] = None,
-    overlap: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--overlap", metavar="CHARS", help="An overlap to try; repeat it.", show_default=False
-        ),
-    ] = None,
+    profile: BaseOption = "default",
+    name: NameOption = None,
+    precision: PrecisionOption = None,
+    settings: SettingsOption = DEFAULT_SETTINGS,
+    seed: SeedOption = 0,
+    adopt: AdoptOption = False,
+    self_: SelfOption = False,
+    chunking: ChunkingOption = False,
+    target: TargetOption = None,
+    overlap: OverlapOption = None,
     format_: FormatOption = Format.TABLE,
 ) -> None:
     """Choose ranking numbers on judged questions, or say that none is certainly better."""
@@ -150,7 +161,8 @@ def _self(*, project: str | None, adopt: bool, format_: Format) -> None:
                     else f"{check.lexical_mrr:.2f} (mean of 1/rank)",
                     "trust": _trust(check),
                     "verdict": "nothing is changed" if profile is None else verdict,
-                }
+                },
+                width=screen_width(),
             )
         ]
     )
@@ -179,7 +191,10 @@ def _sweep(
     from lastro.chunk_sweep import DEFAULT_OVERLAPS, DEFAULT_TARGETS, SweepRequest
 
     if len(golden) != 1:
-        raise InvalidInput("chunk sizes are tried on one set at a time")
+        raise InvalidInput(
+            "chunk sizes are tried on one set at a time",
+            remedy="name one golden set, or one folder in the BEIR layout",
+        )
     request = SweepRequest(
         golden=golden[0],
         profile=profile,
@@ -247,7 +262,8 @@ def _lines(made: "Calibrated") -> Iterator[Text]:
             "held out": f"nDCG@10 {choice.held_out:.4f}, gain {choice.gain:+.4f} "
             f"({around.low:+.4f} to {around.high:+.4f})",
             "ranking": choice.refusal or _changes(made.base, choice.setting),
-        }
+        },
+        width=screen_width(),
     )
     left_out = sum(one.left_out for one in made.golden)
     if left_out:
@@ -278,11 +294,12 @@ def _number(value: object) -> str:
 def _threshold_lines(choice: "ThresholdChoice") -> Iterator[Text]:
     yield pairs(
         {
-            "thresholds": _three(choice.thresholds),
+            "thresholds": thresholds_text(choice.thresholds),
             "held out": _said(choice.held_out),
-            "base": f"{_three(choice.base.thresholds)}: {_said(choice.base)}",
+            "base": f"{thresholds_text(choice.base.thresholds)}: {_said(choice.base)}",
             "verdict": choice.refusal or "recommended",
-        }
+        },
+        width=screen_width(),
     )
     if not choice.abstention_measured:
         yield Text("abstention was not measured: no question is unanswerable")
@@ -301,13 +318,6 @@ def _threshold_lines(choice: "ThresholdChoice") -> Iterator[Text]:
             )
             for point in choice.curve[::step]
         ],
-    )
-
-
-def _three(thresholds: Thresholds) -> str:
-    return (
-        f"both {thresholds.both:g}, vector only {thresholds.vector_only:g}, "
-        f"lexical only {thresholds.lexical_only:g}"
     )
 
 

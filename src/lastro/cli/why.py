@@ -90,8 +90,9 @@ def _steps(told: Why) -> Iterator[tuple[str, str]]:
     yield "passage", f"{told.passage.place}{f' ({section})' if section else ''}"
     yield "chunks", _counted(told.counts)
     no_vector = "" if told.passage.has_vector else "; the passage has no vector yet"
+    lexical_unscored = "not scored" if told.filtered_by else "does not match"
     yield "vector", _in_leg(told.vector, unscored="not scored") + no_vector
-    yield "lexical", _in_leg(told.lexical, unscored="does not match")
+    yield "lexical", _in_leg(told.lexical, unscored=lexical_unscored)
     if told.fused is not None:
         at = f"rank {told.fused.rank} of {told.candidates}"
         yield "fused", f"{at}, score {number(told.fused.score)}: {_parts(told.fused)}"

@@ -126,11 +126,16 @@ def threshold_text(profile: Profile) -> str:
     """A profile's threshold in words."""
     threshold = profile.threshold
     if isinstance(threshold, Thresholds):
-        return (
-            f"both {threshold.both:g}, vector only {threshold.vector_only:g}, "
-            f"lexical only {threshold.lexical_only:g}"
-        )
+        return thresholds_text(threshold)
     return "none" if threshold is None else f"{threshold:g}"
+
+
+def thresholds_text(thresholds: Thresholds) -> str:
+    """The three numbers of evidence in words."""
+    return (
+        f"both {thresholds.both:g}, vector only {thresholds.vector_only:g}, "
+        f"lexical only {thresholds.lexical_only:g}"
+    )
 
 
 def warnings(run: Run, summary: Summary) -> Iterator[str]:
