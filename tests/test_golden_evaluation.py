@@ -186,6 +186,13 @@ def test_an_imported_set_is_asked_by_its_name(command: Command) -> None:
     assert command.json("eval", "run", "port")["golden"]["name"] == "port"
 
 
+def test_a_run_of_a_file_that_was_not_imported_says_so(command: Command) -> None:
+    file = command.golden()
+    assert "read from a file that the project has not imported" in command("eval", "run", file)
+    command("golden", "import", file)
+    assert "has not imported" not in command("eval", "run", file)
+
+
 def test_a_set_that_is_not_there_is_not_found(command: Command) -> None:
     command("eval", "run", "nowhere", code=4)
     command("eval", "run", "nowhere.jsonl", code=4)

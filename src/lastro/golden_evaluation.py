@@ -54,6 +54,16 @@ SCORES = tuple(step / 20 for step in range(20))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """What a run stands on: judgements as chunks, what is searched, and a scope for each path."""
+
+    golden: GoldenRef
+    judged: Sequence[JudgedQuestion]
+    corpus: CorpusState
+    scopes: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
     """A question's candidates as judged, without their texts."""
 
@@ -97,7 +107,8 @@ def run_golden(
     embedder that fails is no error: the results say that their searches were degraded.
     """
     started_at = datetime.now(UTC)
-    judged, corpus, scopes = _before(engine, golden, project=project, pipeline=pipeline)
+    ground = _ground(engine, golden, project=project, pipeline=pipeline)
+    judged = ground.judged
     questions = [entry.question for entry in judged]
     texts = [question.question for question in questions]
     embed_texts(engine.cache or engine.database, engine.embedder, texts, role="query")
@@ -111,16 +122,18 @@ def run_golden(
     results: list[QuestionResult] = []
     for done, (entry, candidates) in enumerate(zip(judged, asked, strict=True)):
         progress(len(judged) + done, total)
-        results.append(_hits(engine, request, entry, candidates, scopes=scopes, project=project))
+        results.append(
+            _hits(engine, request, entry, candidates, scopes=ground.scopes, project=project)
+        )
     progress(total, total)
     return Run(
         project=project,
-        golden=GoldenRef(name=golden.name, content_hash=golden.content_hash),
+        golden=ground.golden,
         profile_name=request.profile,
         profile=profile,
         k=request.k,
         seed=request.seed,
-        corpus=corpus,
+        corpus=ground.corpus,
         started_at=started_at,
         curve_scale="score" if profile.threshold is None else "factor",
         curve=tuple(_curve(questions, asked)),
@@ -146,12 +159,10 @@ def corpus_of(engine: Engine, *, project: str, pipeline: Pipeline) -> CorpusStat
         return store.corpus_state(connection, project_id=project_id, pipeline=pipeline.fingerprint)
 
 
-def _before(
-    engine: Engine, golden: GoldenSet, *, project: str, pipeline: Pipeline
-) -> tuple[Sequence[JudgedQuestion], CorpusState, Mapping[str, str]]:
-    """Judgements as chunks, the state of what is searched, and the scope of each judged place."""
+def _ground(engine: Engine, golden: GoldenSet, *, project: str, pipeline: Pipeline) -> _Ground:
     project_id = project_id_of(engine.database, project)
     with engine.database.transaction(projects=[project_id]) as connection:
+        versions = store.golden_versions(connection, project_id=project_id, name=golden.name)
         judged = judged_chunks(connection, golden, project_id=project_id)
         paths = [
             answer.place.path
@@ -164,7 +175,16 @@ def _before(
         corpus = store.corpus_state(
             connection, project_id=project_id, pipeline=pipeline.fingerprint
         )
-    return judged, corpus, {normal_path(path): scope for path, scope in found.items()}
+    return _Ground(
+        golden=GoldenRef(
+            name=golden.name,
+            content_hash=golden.content_hash,
+            stored=any(known.content_hash == golden.content_hash for known in versions),
+        ),
+        judged=judged,
+        corpus=corpus,
+        scopes={normal_path(path): scope for path, scope in found.items()},
+    )
 
 
 # --- one question

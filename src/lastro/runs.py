@@ -127,10 +127,14 @@ class CorpusState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenRef:
-    """Which version of a golden set; the hash is that of its content."""
+    """Which version of a golden set; the hash is that of its content.
+
+    ``stored`` says whether the project held that version when it was asked.
+    """
 
     name: str
     content_hash: str
+    stored: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,7 +244,11 @@ def _run(body: dict[str, Any]) -> Run:
     return Run(
         number=body.get("number"),
         project=str(body["project"]),
-        golden=GoldenRef(name=str(golden["name"]), content_hash=str(golden["contentHash"])),
+        golden=GoldenRef(
+            name=str(golden["name"]),
+            content_hash=str(golden["contentHash"]),
+            stored=bool(golden.get("stored", True)),
+        ),
         profile_name=str(body["profileName"]),
         profile=profile_from_json(_snake(body["profile"])),
         k=int(body["k"]),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from lastro.comparing import Comparison, Difference, Moved
 from lastro.figures import FEW_QUESTIONS, Figure, Group, Summary
 from lastro.profiles import Profile, Thresholds
-from lastro.runs import Run
+from lastro.runs import GoldenRef, Run
 
 NONE = "–"
 MINUS = "−"
@@ -91,7 +91,7 @@ def conditions(run: Run, summary: Summary) -> dict[str, str]:
     corpus = run.corpus
     sizes = ", ".join(f"{name} {chars}" for name, chars in run.chunking.items())
     return {
-        "golden set": f"{run.golden.name}@{run.golden.content_hash[:SHORT_HASH_CHARS]}",
+        "golden set": _golden_text(run.golden),
         "questions": question_counts(summary.overall),
         "profile": f"{profile.name} v{profile.version}, {calibrated[profile.calibrated]}",
         "threshold": threshold_text(profile),
@@ -106,6 +106,13 @@ def conditions(run: Run, summary: Summary) -> dict[str, str]:
         "program": f"lastro {run.version}",
         "started": f"{run.started_at:%Y-%m-%d %H:%M:%S} UTC",
     }
+
+
+def _golden_text(golden: GoldenRef) -> str:
+    named = f"{golden.name}@{golden.content_hash[:SHORT_HASH_CHARS]}"
+    return (
+        named if golden.stored else f"{named}, read from a file that the project has not imported"
+    )
 
 
 def _sources(run: Run) -> Iterator[str]:
