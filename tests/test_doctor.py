@@ -1,25 +1,32 @@
 """The doctor: each fault is found and named, and a sound database passes."""
 
+import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
+from rows import add_chunk, add_project
 
+from lastro import store
 from lastro.app import App, build, diagnose
 from lastro.config import Settings
-from lastro.doctor import (
-    check_disk,
+from lastro.db.pool import Database, connect
+from lastro.doctor import check_disk, check_log, check_machine, check_vectors, examine
+from lastro.embedders.ollama import OllamaEmbedder
+from lastro.projects import list_states
+from lastro.recall_probe import Probe, check_recall, probe_recall, recall_of_scores
+from lastro.server import IndexFacts, RoleFacts, ServerFacts, TableFacts
+from lastro.server_checks import (
+    check_dead_rows,
     check_indexes,
     check_pgvector,
     check_roles,
     check_server,
     check_shared_memory,
-    check_vectors,
     check_walls,
-    examine,
 )
-from lastro.server import IndexFacts, RoleFacts, ServerFacts
 from lastro.types import Check, IndexRequest
 
 MIB = 2**20
@@ -31,6 +38,7 @@ SOUND_SERVER = ServerFacts(
     shared_memory_type="mmap",
     over_socket=True,
     size_bytes=10 * MIB,
+    autovacuum=True,
     probe_distance=0.2857,
 )
 SOUND_ROLES = RoleFacts(
@@ -141,6 +149,57 @@ def test_no_project_is_no_fault():
     assert check_vectors([]).status == "ok"
 
 
+@pytest.mark.parametrize(
+    ("dead", "live", "status"),
+    # 40 % of 10,000 rows is 4,000; of few rows none is judged.
+    [(4_000, 6_000, "ok"), (4_001, 5_999, "warn"), (999, 0, "ok")],
+)
+def test_a_table_is_judged_by_the_share_of_its_dead_rows(dead: int, live: int, status: str):
+    tables = [TableFacts(name="chunks", live=live, dead=dead)]
+    assert check_dead_rows(tables, autovacuum=True).status == status
+
+
+def test_a_server_that_never_vacuums_is_warned_of():
+    assert check_dead_rows([], autovacuum=False).status == "warn"
+
+
+@pytest.mark.parametrize(
+    ("found", "best", "recall"),
+    [
+        ([0.9, 0.8], [0.9, 0.8], 1.0),
+        ([0.9, 0.7], [0.9, 0.8], 0.5),  # one of two places
+        ([0.9, 0.8, 0.8], [0.9, 0.8], 1.0),  # a tie is as good
+        ([], [0.9, 0.8], 0.0),
+        ([], [], 1.0),
+    ],
+)
+def test_recall_counts_the_places_of_an_exact_search(
+    found: list[float], best: list[float], recall: float
+):
+    assert recall_of_scores(found, best) == recall
+
+
+@pytest.mark.parametrize(("recall", "status"), [(1.0, "ok"), (0.95, "ok"), (0.94, "warn")])
+def test_a_vector_index_is_judged_by_what_it_misses(recall: float, status: str):
+    assert check_recall([Probe(slug="roads", samples=10, recall=recall)]).status == status
+
+
+def test_a_recall_that_could_not_be_measured_in_time_is_said():
+    check = check_recall([Probe(slug="roads", samples=0, recall=None)])
+    assert (check.status, "not measured" in check.detail) == ("warn", True)
+
+
+@pytest.mark.parametrize(("size", "status"), [(79 * MIB, "ok"), (81 * MIB, "warn")])
+def test_logs_are_judged_by_their_size(tmp_path: Path, size: int, status: str):
+    log = tmp_path / "postgres" / "log" / "postgres-Mon.log"
+    log.parent.mkdir(parents=True)
+    log.touch()
+    os.truncate(log, size)
+    found = next(check for check in check_machine(tmp_path) if check.name == "log")
+    assert found.status == status
+    assert check_log(tmp_path, log_bytes=size).detail == found.detail
+
+
 # --- on a real database --------------------------------------------------------------------------
 
 
@@ -213,6 +272,103 @@ def test_vectors_of_another_embedder_are_found(app: App, owner: psycopg.Connecti
     owner.execute("UPDATE lastro.active_embedder SET id = 'other', fingerprint = 'other'")
     check = found(app, "vectors of")
     assert (check.status, "LASTRO_EMBEDDER=other" in (check.remedy or "")) == ("fail", True)
+
+
+def test_a_missing_vector_index_is_made_by_the_next_run(app: App, owner: psycopg.Connection):
+    owner.execute("DROP INDEX lastro.chunks_embedding_idx")
+    assert (found(app, "indexes").remedy or "").startswith("run `lastro index`")
+
+
+def test_a_right_that_was_revoked_is_found_with_the_statement_that_gives_it(
+    app: App, owner: psycopg.Connection
+):
+    owner.execute("REVOKE INSERT, DELETE ON lastro.documents FROM lastro_app")
+    check = found(app, "rights")
+    assert check.detail == "lastro_app lacks: documents INSERT, documents DELETE"
+    assert "GRANT INSERT ON lastro.documents TO lastro_app;" in (check.remedy or "")
+
+
+def test_rows_that_were_deleted_and_not_vacuumed_are_found(app: App, owner: psycopg.Connection):
+    owner.execute("ALTER TABLE lastro.projects SET (autovacuum_enabled = false)")
+    owner.execute(
+        "INSERT INTO lastro.projects (slug, name)"
+        " SELECT 'p' || n, 'p' FROM generate_series(1, 1200) AS n"
+    )
+    owner.execute("DELETE FROM lastro.projects WHERE name = 'p'")
+    owner.execute("SELECT pg_stat_force_next_flush()")
+    check = found(app, "dead rows")
+    assert check.status == "warn"
+    assert re.search(r"projects \(12\d\d beside \d\)", check.detail)
+    assert "VACUUM (ANALYZE) lastro.projects;" in (check.remedy or "")
+
+
+def test_an_embedder_that_is_down_is_found(app: App):
+    nobody = OllamaEmbedder("nomic-embed-text", host="http://127.0.0.1:9")
+    checks = {check.name: check for check in examine(app.database, nobody, embedded=True)}
+    assert (checks["embedder"].status, "127.0.0.1:9" in checks["embedder"].detail) == ("fail", True)
+
+
+# --- recall of a real index
+
+WIDTH, ROWS, EXACT = 64, 3_000, 1_000
+
+
+@pytest.fixture
+def library(owner: psycopg.Connection, owner_url: str) -> Iterator[Database]:
+    """A project of random vectors, which are far from one another: hard for a sparse graph."""
+    project = add_project(owner, "roads")
+    first = add_chunk(owner, project, content="lane")
+    columns = (
+        "project_id, document_id, scope, source_path, heading_path, line_start, line_end,"
+        " char_start, char_end, content, language, token_count"
+    )
+    owner.execute(
+        f"INSERT INTO lastro.chunks (id, ordinal, {columns})"
+        f" SELECT md5(n::text)::uuid, n, {columns}"
+        f" FROM lastro.chunks, generate_series(1, {ROWS - 1}) AS n WHERE id = %s",
+        [first],
+    )
+    with connect(owner_url) as connection:
+        store.add_vector_column(connection, WIDTH)
+    owner.execute(
+        "UPDATE lastro.chunks SET embedding_model = 'm', embedding_version = '1', embedding = ("
+        " SELECT array_agg(sin(hashint4(ordinal * 64 + i)))::real[]::halfvec"
+        f" FROM generate_series(1, {WIDTH}) AS i)"
+    )
+    owner.execute("ANALYZE lastro.chunks")
+    with Database(owner_url) as database:
+        yield database
+
+
+def probed(library: Database) -> Probe:
+    return probe_recall(library, list_states(library), exact_rows=EXACT)[0]
+
+
+def test_the_index_that_lastro_makes_finds_what_an_exact_search_finds(
+    library: Database, owner_url: str
+):
+    with connect(owner_url) as connection:
+        store.add_vector_index(connection)
+    probe = probed(library)
+    assert (probe.slug, probe.samples) == ("roads", 10)
+    assert probe.recall == pytest.approx(1.0, abs=0.05)
+
+
+def test_an_index_that_misses_near_passages_is_found(library: Database, owner: psycopg.Connection):
+    owner.execute(
+        "CREATE INDEX chunks_embedding_idx ON lastro.chunks USING hnsw"
+        " (embedding halfvec_cosine_ops) WITH (m = 2, ef_construction = 4)"
+        " WHERE status = 'published'"
+    )
+    probe = probed(library)
+    assert probe.recall is not None
+    assert probe.recall < 0.9
+    check = check_recall([probe])
+    assert (check.status, "REINDEX" in (check.remedy or "")) == ("warn", True)
+
+
+def test_a_project_that_is_searched_exactly_is_not_probed(library: Database):
+    assert probe_recall(library, list_states(library), exact_rows=ROWS) == []
 
 
 def test_a_schema_that_is_out_of_date_is_a_failed_check(

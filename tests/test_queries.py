@@ -416,6 +416,7 @@ PARAMETERS: dict[str, Any] = {
     "slug": "alpha",
     "source": "r",
     "space": 1,
+    "starts": [str(SOME_ID)],
     "started_at": datetime(2026, 1, 1, tzinfo=UTC),
     "state": "complete",
     "title": "A",

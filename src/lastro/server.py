@@ -1,7 +1,10 @@
 """What PostgreSQL says of itself and of our schema, for ``doctor``; queries of ``doctor.sql``."""
 
 from dataclasses import dataclass
+from uuid import UUID
 
+import numpy as np
+from numpy.typing import NDArray
 from psycopg.rows import class_row
 
 from lastro.sql import load_queries
@@ -19,6 +22,7 @@ class ServerFacts:
     shared_memory_type: str
     over_socket: bool
     size_bytes: int
+    autovacuum: bool
     probe_distance: float
 
 
@@ -40,6 +44,18 @@ class IndexFacts:
 
     name: str
     is_valid: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """Rows of a table as the statistics count them: those that live, and those to be vacuumed."""
+
+    name: str
+    live: int
+    dead: int
+
+
+Vector = NDArray[np.float32]
 
 
 def server_facts(connection: AppConnection) -> ServerFacts:
@@ -73,3 +89,23 @@ def row_is_visible(connection: AppConnection) -> bool:
     """Whether this transaction sees any chunk at all."""
     row = connection.execute(load_queries("doctor")["row_is_visible"]).fetchone()
     return row is not None and bool(row[0])
+
+
+def lacking_rights(connection: AppConnection) -> list[str]:
+    """What the application's role may not do and must, as "table RIGHT"."""
+    return [row[0] for row in connection.execute(load_queries("doctor")["lacking_rights"])]
+
+
+def table_facts(connection: AppConnection) -> list[TableFacts]:
+    """Our tables with their counted rows, by name."""
+    with connection.cursor(row_factory=class_row(TableFacts)) as cursor:
+        return cursor.execute(load_queries("doctor")["table_facts"]).fetchall()
+
+
+def sample_vectors(connection: AppConnection, project_id: int, *, limit: int) -> list[Vector]:
+    """Vectors of up to ``limit`` published rows, the same at every call, from all over the ids."""
+    starts = [str(UUID(int=n * (2**128 // limit))) for n in range(limit)]
+    rows = connection.execute(
+        load_queries("doctor")["sample_vectors"], {"project_id": project_id, "starts": starts}
+    )
+    return [np.asarray(row[0].to_list(), dtype=np.float32) for row in rows]

@@ -10,6 +10,7 @@ SELECT
     current_setting('dynamic_shared_memory_type') AS shared_memory_type,
     inet_server_addr() IS NULL AS over_socket,
     pg_database_size(d.oid) AS size_bytes,
+    current_setting('autovacuum')::boolean AS autovacuum,
     '[1,2,3]'::halfvec <=> '[3,2,1]'::halfvec AS probe_distance
 FROM pg_catalog.pg_database AS d
 WHERE d.datname = current_database();
@@ -54,3 +55,33 @@ FROM pg_catalog.pg_index AS x
 JOIN pg_catalog.pg_class AS i ON i.oid = x.indexrelid
 WHERE i.relnamespace = 'lastro'::regnamespace
 ORDER BY i.relname;
+
+-- name: lacking_rights
+-- What the application's role needs of each table and has not; three it may only read.
+SELECT c.relname || ' ' || r.privilege
+FROM pg_catalog.pg_class AS c
+CROSS JOIN (VALUES (1, 'SELECT'), (2, 'INSERT'), (3, 'UPDATE'), (4, 'DELETE'))
+    AS r (place, privilege)
+WHERE c.relnamespace = 'lastro'::regnamespace AND c.relkind IN ('r', 'p', 'v')
+    AND (r.place = 1 OR c.relname NOT IN ('active_embedder', 'migrations', 'searchable'))
+    AND NOT has_table_privilege('lastro_app', c.oid, r.privilege)
+ORDER BY c.relname, r.place;
+
+-- name: table_facts
+-- Rows by the cumulative statistics, which trail by a second.
+SELECT relname::text AS name, n_live_tup AS live, n_dead_tup AS dead
+FROM pg_catalog.pg_stat_all_tables
+WHERE schemaname = 'lastro'
+ORDER BY relname;
+
+-- name: sample_vectors
+-- For each starting id the next row that searches may see; index chunks_pkey, one step a start.
+SELECT DISTINCT ON (s.id) s.embedding
+FROM unnest(%(starts)s::uuid[]) AS x (start)
+CROSS JOIN LATERAL (
+    SELECT id, embedding
+    FROM lastro.searchable
+    WHERE project_id = %(project_id)s::bigint AND id >= x.start AND embedding_model IS NOT NULL
+    ORDER BY id
+    LIMIT 1
+) AS s;
