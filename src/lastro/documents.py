@@ -25,9 +25,23 @@ from lastro.markdown import parse_markdown
 from lastro.store import ChunkRow, DocumentRow, UnembeddedChunk
 from lastro.types import Scope
 
+# PostgreSQL indexes at most 1 MB of lexemes in a row. Measured over distinct words, hyphens, URLs,
+# identifiers and 23 scripts and mixtures, with their extras: at most 10.6 bytes a character.
+MAX_CHUNK_CHARS = 60_000
 # Raise it when this module or the chunker makes other rows of the same text.
 PIPELINE = "1"
 _IDS = UUID("3c0f5c1e-6d0f-4b86-9f0a-1a2b6d7e9c55")
+
+
+_TOO_LONG = (
+    f"cut into chunks of at most {MAX_CHUNK_CHARS:,} characters, the most that PostgreSQL indexes "
+    "in a row"
+)
+_LARGEST = ChunkSettings(
+    target_chars=MAX_CHUNK_CHARS - MAX_CHUNK_CHARS // 10,
+    overlap_chars=0,
+    window_chars=MAX_CHUNK_CHARS // 10,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +53,18 @@ class Pipeline:
     embedder: str
 
     @property
+    def sizes(self) -> ChunkSettings:
+        """The chunk sizes that are used: those set, as far as a row can hold such a chunk."""
+        chunking = self.chunking
+        return chunking if chunking.limit_chars <= MAX_CHUNK_CHARS else _LARGEST
+
+    @property
     def fingerprint(self) -> str:
         """Changes whenever rows or vectors of the same text would."""
         parts = {
             "pipeline": PIPELINE,
             "lexical": LEXICAL_RULES,
-            "chunking": asdict(self.chunking),
+            "chunking": asdict(self.sizes),
             "languages": self.languages,
             "embedder": self.embedder,
         }
@@ -76,7 +96,7 @@ class Prepared:
 def prepare_file(text: str, identity: FileIdentity, pipeline: Pipeline) -> Prepared:
     """Rows of a Markdown or plain text file."""
     markdown = parse_markdown(text)
-    chunked = chunk_markdown(markdown, pipeline.chunking)
+    chunked = chunk_markdown(markdown, pipeline.sizes)
     title = storable(markdown.title or PurePosixPath(identity.path).stem)
     language = detect_language(text[markdown.body_start :], languages=pipeline.languages)
     document = replace(
@@ -87,7 +107,7 @@ def prepare_file(text: str, identity: FileIdentity, pipeline: Pipeline) -> Prepa
     rows = _rows(
         document, chunked.chunks, project_id=identity.project_id, searched_path=identity.path
     )
-    return _prepared(document, rows, warnings=chunked.warnings)
+    return _prepared(document, rows, warnings=(*chunked.warnings, *_cut_short(text, pipeline)))
 
 
 def prepare_passage(
@@ -95,14 +115,26 @@ def prepare_passage(
 ) -> Prepared:
     """Rows of a passage that came with its title, as in a retrieval set; ``whole`` keeps one.
 
-    Its path is an id, which is not searched.
+    Its path is an id, which is not searched. A passage that is too long for a row is cut all the
+    same, and the warnings say so.
     """
     body = text if text.strip() else title
-    settings = pipeline.chunking
-    chunks = chunk_text(body, settings).chunks if not whole else (_whole(body),)
+    is_cut = whole and len(body.strip()) > MAX_CHUNK_CHARS
+    if whole and not is_cut:
+        chunks = (_whole(body),)
+    else:
+        chunks = chunk_text(body, _LARGEST if whole else pipeline.sizes).chunks
     document = _document(identity, pipeline, title=storable(title), language=language)
     rows = _rows(document, chunks, project_id=identity.project_id, searched_path="")
-    return _prepared(document, rows, warnings=())
+    return _prepared(
+        document, rows, warnings=(_TOO_LONG,) if is_cut else _cut_short(body, pipeline)
+    )
+
+
+def _cut_short(text: str, pipeline: Pipeline) -> tuple[str, ...]:
+    """A warning where the sizes that are set would have made a chunk that no row can hold."""
+    is_cut = pipeline.sizes is not pipeline.chunking and len(text) > MAX_CHUNK_CHARS
+    return (_TOO_LONG,) if is_cut else ()
 
 
 def _document(

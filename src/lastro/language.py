@@ -26,12 +26,13 @@ TITLE_SHARE = 0.3
 the rest is code or output. 138 of 140 sections of a Chinese manual that were taken for English
 had such a title."""
 
-_CODE = regex.compile(r"(?ms)^(`{3,}|~{3,}).*?^\1[^\n]*$|`[^`\n]+`|https?://\S+|<[^>\n]+>")
+# Possessive, and anchored where a word begins: a page of one mark must not take a minute.
+_CODE = regex.compile(r"(?ms)^(`{3,}+|~{3,}+).*?^\1[^\n]*$|`[^`\n]++`|https?://\S++|<[^<>\n]++>")
 _LETTER = regex.compile(r"\p{L}")
 _HAN = regex.compile(r"\p{Han}")
 _KANA = regex.compile(r"[\p{Hiragana}\p{Katakana}]")
 _HANGUL = regex.compile(r"\p{Hangul}")
-_NOT_PROSE = regex.compile(r"\S*[\d_/\\@#=(){}\[\]|]\S*")
+_NOT_PROSE = regex.compile(r"(?<!\S)[^\s\d_/\\@#=(){}\[\]|]*+[\d_/\\@#=(){}\[\]|]\S*+")
 _CJK_LANGUAGES = ("zh", "ja", "ko")
 
 

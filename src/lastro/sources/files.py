@@ -44,6 +44,11 @@ SUFFIXES = (*MARKDOWN_SUFFIXES, ".txt", ".rst")
 NOT_PROSE = ("requirements*.txt", "constraints*.txt", "cmakelists.txt", "robots.txt")
 # About 2,000 chunks; prose above it is nearly always generated.
 MAX_BYTES = 2 * 1024 * 1024
+# A place is a key: PostgreSQL's B-trees hold rows of at most 2,704 bytes, other columns among them.
+MAX_PATH_BYTES = 2_000
+# No list of patterns, no target of a link (Linux's PATH_MAX) is longer.
+IGNORE_FILE_MAX_BYTES = 1024 * 1024
+LINK_MAX_BYTES = 4_096
 
 IGNORE_FILE = ".lastroignore"
 _WILD = re.compile(r"[*?\[\\#! ]")
@@ -254,7 +259,7 @@ def select(
             ignored[f"not a document ({PurePosixPath(path).suffix.lower() or 'no suffix'})"] += 1
         elif path == before:
             skipped.append(FileNote(path=path, reason="its name is shown like another file's"))
-        elif reason := _refusal(entry, used):
+        elif reason := _refusal(entry, path, used):
             skipped.append(FileNote(path=path, reason=reason))
         else:
             files.append(Candidate(entry=entry, path=path, scope=scope))
@@ -268,9 +273,11 @@ def select(
     )
 
 
-def _refusal(entry: Entry, patterns: FilePatterns) -> str | None:
+def _refusal(entry: Entry, path: str, patterns: FilePatterns) -> str | None:
     if not is_safe_name(entry.raw):
         return "its name leads outside the root"
+    if len(path.encode()) > MAX_PATH_BYTES:
+        return f"its path is longer than {MAX_PATH_BYTES:,} bytes"
     if entry.kind == "submodule":
         return "submodule: its files belong to another repository"
     if entry.kind == "other":

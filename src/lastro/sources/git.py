@@ -16,6 +16,8 @@ from typing import IO
 from lastro.errors import InvalidInput, LastroError, NotFound
 from lastro.sources.files import (
     IGNORE_FILE,
+    IGNORE_FILE_MAX_BYTES,
+    LINK_MAX_BYTES,
     MISSING_CONTENT,
     Candidate,
     Entry,
@@ -259,7 +261,9 @@ def _ignore_rules(entries: Sequence[Entry], blobs: "_Blobs") -> IgnoreRules:
     levels = {
         entry.raw[: -len(name)].decode("utf-8", "surrogateescape"): blobs.read(entry.blob_id)
         for entry in entries
-        if entry.kind == "file" and (entry.raw == name or entry.raw.endswith(b"/" + name))
+        if entry.kind == "file"
+        and (entry.raw == name or entry.raw.endswith(b"/" + name))
+        and (entry.size or 0) <= IGNORE_FILE_MAX_BYTES
     }
     return IgnoreRules(
         levels={folder: parse_rules(data) for folder, data in levels.items() if data}
@@ -267,6 +271,8 @@ def _ignore_rules(entries: Sequence[Entry], blobs: "_Blobs") -> IgnoreRules:
 
 
 def _link_note(link: Candidate, blobs: "_Blobs", paths: set[str]) -> FileNote:
+    if (link.entry.size or 0) > LINK_MAX_BYTES:
+        return FileNote(path=link.path, reason="symbolic link to no possible name, not followed")
     target = blobs.read(link.entry.blob_id)
     reason = MISSING_CONTENT if target is None else link_reason(link.path, target, files=paths)
     return FileNote(path=link.path, reason=reason)

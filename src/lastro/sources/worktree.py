@@ -1,7 +1,8 @@
 """Documents of a folder as its files lie, whether or not it is a repository.
 
-.gitignore and .lastroignore count at every level below the folder. No link is followed, and
-files are opened part by part from the root, so a folder swapped for a link leads nowhere.
+.gitignore and .lastroignore count at every level below the folder. Repositories inside a
+repository are its submodules, and not entered. No link is followed, and files are opened part by
+part from the root, so a folder swapped for a link leads nowhere.
 """
 
 import errno
@@ -16,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from lastro.errors import InvalidInput, NotFound
 from lastro.sources.files import (
     IGNORE_FILE,
+    IGNORE_FILE_MAX_BYTES,
     Candidate,
     Entry,
     FileContent,
@@ -36,12 +38,10 @@ from lastro.types import FileNote
 
 # Folders never entered unless the patterns name them: other people's files, by the thousand.
 _HEAVY_FOLDERS = frozenset({"node_modules", "__pycache__"})
-_GIT_FOLDER = ".git"
+_GIT_FOLDER = b".git"
 # Stands for whatever a folder may hold when its place is judged.
 _ANY_DOCUMENT = "x.md"
 _IGNORE_FILES = (b".gitignore", IGNORE_FILE.encode())
-# An ignore file above this is no list of patterns.
-_IGNORE_FILE_MAX_BYTES = 1024 * 1024
 
 
 def list_worktree(path: Path, *, patterns: FilePatterns | None = None) -> Listing:
@@ -130,6 +130,7 @@ class _Tree:
 def _walk(root: Path, patterns: FilePatterns) -> _Tree:
     tree = _Tree()
     pending = [b""]
+    in_repository = False
     while pending:
         folder = pending.pop()
         try:
@@ -143,9 +144,16 @@ def _walk(root: Path, patterns: FilePatterns) -> _Tree:
             note = FileNote(path=shown_name(folder), reason=_os_reason(error))
             tree.unreadable.append(note)
             continue
+        if _GIT_FOLDER in {name for name, _ in names}:
+            if folder and in_repository:
+                tree.entries.append(Entry(raw=folder.removesuffix(b"/"), kind="submodule"))
+                continue
+            in_repository = in_repository or not folder
         _learn_rules(tree, root, folder, {name for name, _ in names})
         rules = IgnoreRules(levels=tree.levels)
         for name, entry in names:
+            if name == _GIT_FOLDER:
+                continue
             raw = folder + name
             path = shown_name(raw)
             if entry is None:
@@ -157,14 +165,13 @@ def _walk(root: Path, patterns: FilePatterns) -> _Tree:
 
 
 def _scan(root: Path, folder: bytes) -> list[tuple[bytes, Entry | None]]:
-    """Names in a folder with their entries; None stands for a folder, .git is left out."""
+    """Names in a folder with their entries; None stands for a folder."""
     descriptor = _open_inside(root, folder.removesuffix(b"/"), os.O_DIRECTORY)
     try:
         with os.scandir(descriptor) as found:
             return [
                 (os.fsencode(one.name), _entry(folder + os.fsencode(one.name), one))
                 for one in found
-                if one.name != _GIT_FOLDER
             ]
     finally:
         os.close(descriptor)
@@ -200,7 +207,7 @@ def _learn_rules(tree: _Tree, root: Path, folder: bytes, names: set[bytes]) -> N
         if name not in names:
             continue
         try:
-            contents.append(_read_inside(root, folder + name, max_bytes=_IGNORE_FILE_MAX_BYTES))
+            contents.append(_read_inside(root, folder + name, max_bytes=IGNORE_FILE_MAX_BYTES))
         except OSError as error:
             note = FileNote(path=shown_name(folder + name), reason=_os_reason(error))
             tree.unreadable.append(note)
