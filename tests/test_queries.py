@@ -355,6 +355,7 @@ SOME_ID = UUID(int=7)
 PARAMETERS: dict[str, Any] = {
     "after": 1,
     "agreement": 1.5,
+    "lexical_mrr": 0.9,
     "embedder": "print",
     "save_check.questions": 64,
     "row_count": 100,
