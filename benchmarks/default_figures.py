@@ -159,8 +159,11 @@ def threshold_figures(
     """False answers and false refusals of each set by kind of question, in three ways held out.
 
     ``otherSets``: numbers of the other sets. ``otherSubjects``: for the parallel trees, numbers of
-    the sets with another subject. ``ownOtherPart``: numbers of the set's other questions.
+    the sets with another subject. ``ownOtherPart``: numbers of the set's other questions. The
+    numbers of ``profile`` are ``shipped``: they saw every set.
     """
+    shipped = profile.threshold
+    assert isinstance(shipped, Thresholds)
     sets = by_set(questions)
     rest = [question for question in questions if not question.group.startswith("fastapi")]
     apart = choose_thresholds(rest, profile, base=start, by_group=True, seed=seed).thresholds
@@ -170,7 +173,7 @@ def threshold_figures(
             "otherSets": _rates(own, profile, choice.folds[at]),
             "otherSubjects": _rates(own, profile, apart) if name.startswith("fastapi") else None,
             "ownOtherPart": _nested(own, profile, start=start, seed=seed),
-            "shipped": _rates(own, profile, choice.thresholds),
+            "shipped": _rates(own, profile, shipped),
         }
         for at, (name, own) in enumerate(sets.items())
     }

@@ -53,7 +53,7 @@ def tables(run: Run) -> str:
             _crossing(run),
             "False answers / false refusals in percent, and the precision of the hits shown:",
             _evidence(run),
-            "Of which false answers in percent by kind of question, by numbers of the other sets:",
+            "Of which false answers in percent, by numbers of the other sets (of how many):",
             _kinds(run),
             _TARGETS,
             _targets(run),
@@ -213,7 +213,7 @@ def _kinds(run: Run) -> str:
             [
                 name,
                 *(
-                    f"{_percent(found[kind]['rate'])} of {found[kind]['questions']}"
+                    f"{_percent(found[kind]['rate'])} ({found[kind]['questions']})"
                     if kind in found
                     else ""
                     for kind in (FOREIGN, FOREIGN_LANGUAGE, CROSS_FOREIGN)
