@@ -18,9 +18,8 @@ from lastro.reports.wording import thresholds_text
 from lastro.wire import to_json
 
 if TYPE_CHECKING:
-    from lastro.calibrating import Calibrated
+    from lastro.calibrating import Calibrated, SelfCalibrated
     from lastro.chunk_sweep import Sweep
-    from lastro.store import SelfCheck
     from lastro.thresholds import Point, ThresholdChoice
 
 # Rows of the curve that a table shows.
@@ -159,7 +158,7 @@ def _self(*, project: str | None, adopt: bool, format_: Format) -> None:
                     "own passage by words": "-"
                     if check.lexical_mrr is None
                     else f"{check.lexical_mrr:.2f} (mean of 1/rank)",
-                    "trust": _trust(check),
+                    "trust": _trust(found),
                     "verdict": "nothing is changed" if profile is None else verdict,
                 },
                 width=screen_width(),
@@ -168,9 +167,10 @@ def _self(*, project: str | None, adopt: bool, format_: Format) -> None:
     )
 
 
-def _trust(check: "SelfCheck") -> str:
+def _trust(found: "SelfCalibrated") -> str:
     from lastro.trust import LEAST_LEXICAL_MRR
 
+    check = found.check
     if check.trust is not None:
         return f"{check.trust:.0%} of the vector's weight"
     if check.lexical_mrr is not None and check.lexical_mrr < LEAST_LEXICAL_MRR:
