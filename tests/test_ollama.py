@@ -20,8 +20,9 @@ from ollama_server import (
     with_first,
 )
 
-from lastro.embedders import OllamaEmbedder, configured, fingerprint
+from lastro.embedders import configured, fingerprint
 from lastro.embedders.breaker import Breaker
+from lastro.embedders.ollama import OllamaEmbedder
 from lastro.embedders.ollama_client import MAX_REPLY_BYTES, base_url
 from lastro.embedders.ollama_models import canonical, known_dimension, known_model
 from lastro.errors import ConfigError, EmbedderMismatch, InvalidInput, ProviderError

@@ -28,6 +28,11 @@ class Embedded:
     failure: Degraded | None
     refused: Mapping[int, Degraded] = field(default_factory=dict[int, Degraded])
 
+    @property
+    def why(self) -> Degraded | None:
+        """What kept a text from its vector; None where nothing did."""
+        return self.failure or next(iter(self.refused.values()), None)
+
 
 def embed_texts(
     cache: Database,

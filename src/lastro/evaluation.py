@@ -258,8 +258,8 @@ def _warm_cache(engine: Engine, questions: Sequence[Question]) -> None:
     """Embed every question beforehand, so that the clock measures searches."""
     texts = [question.text for question in questions]
     made = embed_texts(engine.cache or engine.database, engine.embedder, texts, role="query")
-    if made.failure is not None:
-        raise _without_vectors(engine.embedder, made.failure.reason)
+    if made.why is not None:
+        raise _without_vectors(engine.embedder, made.why.reason)
 
 
 def _without_vectors(embedder: Embedder, reason: DegradedReason) -> ProviderError:

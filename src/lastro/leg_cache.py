@@ -121,11 +121,11 @@ def _golden_judgement(entry: JudgedQuestion, *, group: str) -> Judgement:
 def _embed(engine: Engine, texts: Sequence[str]) -> None:
     """Embed every question at once, and refuse to go on without."""
     made = embed_texts(engine.cache or engine.database, engine.embedder, texts, role="query")
-    if made.failure is not None:
+    if made.why is not None:
         raise ProviderError(
-            f"the embedder {engine.embedder.id} failed ({made.failure.reason}), and numbers chosen "
+            f"the embedder {engine.embedder.id} failed ({made.why.reason}), and numbers chosen "
             "without its vectors would mislead",
-            reason=made.failure.reason,
+            reason=made.why.reason,
             remedy="see `lastro doctor`",
         )
 

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from lastro.errors import InvalidInput
 
+# What stands before a model's name in the name of an embedder.
+PREFIX = "ollama:"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OllamaSettings:

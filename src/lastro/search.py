@@ -255,8 +255,7 @@ def _embed_query(
         detail = "the index has no vectors yet; run `lastro index`"
         return None, [Degraded(part="vector", reason="vectors_missing", detail=detail)]
     embedded = embed_texts(engine.cache or engine.database, engine.embedder, [query], role="query")
-    why = embedded.failure or embedded.refused.get(0)
-    return embedded.vectors[0], [why] if why else []
+    return embedded.vectors[0], [embedded.why] if embedded.why else []
 
 
 def _index_state(connection: AppConnection, project: Project) -> list[Degraded]:

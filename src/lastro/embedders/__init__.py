@@ -3,8 +3,6 @@
 from pathlib import Path
 
 from lastro.embedders.deterministic import DeterministicEmbedder
-from lastro.embedders.ollama import PREFIX as OLLAMA
-from lastro.embedders.ollama import OllamaEmbedder
 from lastro.embedders.protocol import (
     Embedder,
     Limits,
@@ -19,6 +17,7 @@ from lastro.embedders.protocol import (
 )
 from lastro.embedders.use_m3 import UseM3Embedder
 from lastro.errors import ConfigError
+from lastro.ollama_settings import PREFIX as OLLAMA
 from lastro.ollama_settings import OllamaSettings
 
 __all__ = [
@@ -26,7 +25,6 @@ __all__ = [
     "DeterministicEmbedder",
     "Embedder",
     "Limits",
-    "OllamaEmbedder",
     "Role",
     "Served",
     "UseM3Embedder",
@@ -63,6 +61,9 @@ def build_embedder(
     if name == "deterministic":
         return DeterministicEmbedder()
     if name.startswith(OLLAMA):
+        # 10 ms that no other embedder's first search waits for.
+        from lastro.embedders.ollama import OllamaEmbedder
+
         return OllamaEmbedder(name.removeprefix(OLLAMA), host=ollama_host, settings=ollama)
     known = f"available: {', '.join(SHIPPED)}, {OLLAMA}<model>"
     if name in _PLANNED_NAMES or name.startswith(_PLANNED_KINDS):

@@ -16,9 +16,8 @@ from lastro.embedders.ollama_client import OllamaClient, Reply
 from lastro.embedders.ollama_models import canonical, is_same, known_dimension, known_model
 from lastro.embedders.protocol import Limits, Role, checked, readable
 from lastro.errors import ConfigError, EmbedderMismatch, ProviderError
-from lastro.ollama_settings import OllamaSettings
+from lastro.ollama_settings import PREFIX, OllamaSettings
 
-PREFIX = "ollama:"
 # Longer than any chunk; the server refuses what its model cannot hold (truncate: false).
 MAX_CHARS = 100_000
 # halfvec's index holds no wider vector. Source: pgvector's documentation.
@@ -110,7 +109,7 @@ class OllamaEmbedder:
 
     def identify(self) -> None:
         """Ask the server for its weights now. Errors: ProviderError, EmbedderMismatch."""
-        self._breaker.watch(lambda: self._learn(deadline_s=self._settings.query_timeout_s))
+        self._breaker.watch(self._learn_patiently)
 
     def embed(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
         """Return one unit vector a text, in order.
@@ -239,15 +238,19 @@ class OllamaEmbedder:
         known = self._recalled or self._learned
         if known is not None:
             return known
-        return self._breaker.call(lambda: self._learn(deadline_s=self._settings.query_timeout_s))
+        return self._breaker.call(self._learn_patiently)
+
+    def _learn_patiently(self) -> _Weights:
+        """A look at the server's models, and the time for a model to load where it is probed."""
+        own = self._settings
+        return self._learn(deadline_s=own.query_timeout_s, probe_s=own.document_timeout_s)
 
     def _stay_identified(self, *, deadline_s: float) -> None:
         now = time.monotonic()
         if self._learned is None or now - self._learned_at > _IDENTITY_TTL_S:
-            self._learn(deadline_s=deadline_s)
+            self._learn(deadline_s=deadline_s, probe_s=deadline_s)
 
-    def _learn(self, *, deadline_s: float) -> _Weights:
-        ends = time.monotonic() + deadline_s
+    def _learn(self, *, deadline_s: float, probe_s: float) -> _Weights:
         before = self._recalled or self._learned
         version = self._digest(deadline_s=deadline_s)
         if before is not None:
@@ -257,7 +260,7 @@ class OllamaEmbedder:
         else:
             dimension = known_dimension(self._model)
             if dimension is None:
-                dimension = self._probe_width(deadline_s=max(ends - time.monotonic(), 0.001))
+                dimension = self._probe_width(deadline_s=probe_s)
             learned = _Weights(version, dimension)
         self._refuse_too_wide(learned.dimension)
         with self._lock:
