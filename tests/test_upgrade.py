@@ -155,6 +155,13 @@ def test_programs_that_are_not_of_the_data_are_refused(bare_home: Path) -> None:
     assert "--old-programs" in str(error.value.remedy)
 
 
+def test_programs_without_a_dump_are_refused_naming_what_lacks(bare_home: Path) -> None:
+    few = programs(bare_home.parent / "bin")
+    (few / "pg_dump").unlink()
+    with pytest.raises(ConfigError, match="needs pg_dump, which"):
+        server(bare_home, binaries=few).upgrade()
+
+
 def test_newer_data_is_not_taken_for_older(bare_home: Path) -> None:
     (bare_home / "postgres" / "data" / "PG_VERSION").write_text("19\n")
     with pytest.raises(DatabaseUnavailable, match="of PostgreSQL 19, newer than the programs"):

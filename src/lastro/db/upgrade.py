@@ -36,11 +36,12 @@ from lastro.db.cluster import (
 )
 from lastro.db.pool import translated
 from lastro.db.privileges import ServerUser, open_as, run_as
-from lastro.errors import DatabaseUnavailable
+from lastro.errors import ConfigError, DatabaseUnavailable
 from lastro.sql import load_queries
 
 # A port only names a socket, and these are not the one that commands look for.
 OLD_PORT, NEW_PORT = pm.PORT + 1, pm.PORT + 2
+PROGRAMS = ("pg_dump", "pg_dumpall", "psql")
 POLL_S = 0.02
 QUOTED_LINES = 8
 INIT_TIMEOUT_S = 120.0
@@ -131,6 +132,7 @@ def upgrade(
         )
     counts: Mapping[str, int] = {}
     if found < new.major:
+        _require_programs(new)
         old = binaries_of(found, old_programs, layout.home, site.user)
         prepare_folders(layout, site.user)
         require_space(layout)
@@ -142,6 +144,15 @@ def upgrade(
         rows=sum(counts.values()),
         took_ms=(time.monotonic() - began) * 1000,
     )
+
+
+def _require_programs(new: Binaries) -> None:
+    missing = [name for name in PROGRAMS if not (new.folder / name).exists()]
+    if missing:
+        raise ConfigError(
+            f"an upgrade needs {', '.join(missing)}, which {new.folder} has not",
+            remedy="install the client programs of that PostgreSQL, or unset LASTRO_POSTGRES_BIN",
+        )
 
 
 def _replace(
