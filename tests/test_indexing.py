@@ -412,6 +412,36 @@ def test_runs_of_one_project_at_once_end_equal_to_one(bench, tmp_path) -> None:
     assert len(bench.rows()) == 20
 
 
+def test_more_runs_than_connections_lose_no_document(bench, tmp_path) -> None:
+    # four connections in the pool; two runs for each of four folders, all of one project
+    folders = [tmp_path / f"folder{n}" for n in range(4)]
+    for number, folder in enumerate(folders):
+        commit(folder, {f"docs/{n}.md": f"# Note {n}\n\nText {number}.\n" for n in range(3)})
+    with ThreadPoolExecutor(8) as threads:
+        reports = list(
+            threads.map(lambda folder: bench.index(folder, project="notes"), [*folders, *folders])
+        )
+    assert sorted(report.documents.added for report in reports) == [0, 0, 0, 0, 3, 3, 3, 3]
+    assert [(row[0], row[1]) for row in bench.rows()] == [
+        (f"folder{number}", f"docs/{n}.md") for number in range(4) for n in range(3)
+    ]
+
+
+def test_runs_of_several_projects_over_the_same_texts_in_other_orders_all_end(
+    bench, tmp_path
+) -> None:
+    texts = [f"# Note {n}\n\nThe same words {n}.\n" for n in range(12)]
+    folders = [tmp_path / f"project{n}" for n in range(6)]
+    for number, folder in enumerate(folders):
+        order = texts if number % 2 else texts[::-1]
+        commit(folder, {f"docs/{n:02}.md": text for n, text in enumerate(order)})
+    with ThreadPoolExecutor(6) as threads:
+        reports = list(threads.map(bench.index, folders))
+    assert [report.documents.added for report in reports] == [12] * 6
+    assert [report.embedding.skipped for report in reports] == [0] * 6
+    assert bench.scalar("SELECT count(*) FROM lastro.embedding_cache") == 12
+
+
 names = st.sampled_from([f"docs/{n}.md" for n in ("a", "b", "sub/c", "adr/0001-d")])
 texts = st.sampled_from(["# One\n\nalpha\n", "# Two\n\nbeta\n\n## Three\n\ngamma\n", "plain\n"])
 edits = st.lists(st.dictionaries(names, texts | st.none(), min_size=1), min_size=1, max_size=4)

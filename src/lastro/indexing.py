@@ -2,8 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from uuid import UUID
@@ -19,6 +18,7 @@ from lastro.sources.clones import Clones
 from lastro.sources.files import FilePatterns, Listing, SourceFile, Unreadable
 from lastro.sources.listing import Place, find_place, list_again, list_place, open_listing
 from lastro.store import Project, SourceKind, StoredDocument
+from lastro.turns import turn
 from lastro.types import DEFAULT_REF, DocumentCounts, FileNote, IndexReport, IndexRequest, Progress
 from lastro.writing import Writer
 
@@ -127,7 +127,7 @@ def index(
     slug = request.project or project_to_index(database, listing.place, name=name)
     with database.transaction() as connection:
         project = store.ensure_project(connection, slug)
-    with _turn(database, project) as at_once:
+    with turn(database, project.id) as at_once:
         if not at_once:
             # The run that was waited for may have indexed a later commit than ours was then.
             listing = _list(request, place, clones=clones, patterns=patterns)
@@ -177,7 +177,7 @@ def _repair(
     )
     with database.transaction() as connection:
         project = store.find_project(connection, slug)
-    with _turn(database, project):
+    with turn(database, project.id):
         writer.repair(project.id)
         writer.finish()
         return _report(database, writer, project=project, started=started)
@@ -198,17 +198,6 @@ def _list(
     return list_place(
         place, ref=request.ref, worktree=request.worktree, patterns=patterns, clones=clones
     )
-
-
-@contextmanager
-def _turn(database: Database, project: Project) -> Generator[bool]:
-    """Wait until no other run indexes the project; yields whether the turn came at once."""
-    with database.session() as connection:
-        at_once = store.lock_project(connection, project.id)
-        try:
-            yield at_once
-        finally:
-            store.unlock_project(connection, project.id)
 
 
 def _register(

@@ -13,7 +13,7 @@ def turn(database: Database, project_id: int) -> Generator[bool]:
 
     What was read before it may be out of date where it did not.
     """
-    with database.session() as connection:
+    with database.reserved() as connection:
         at_once = store.lock_project(connection, project_id)
         try:
             yield at_once

@@ -119,6 +119,16 @@ class Database:
         finally:
             self._pool.putconn(connection)
 
+    @contextmanager
+    def reserved(self) -> Generator[AppConnection]:
+        """A connection beside the pool, for a lock that is held or waited for as long as a run.
+
+        Taken from the pool, as many runs as it has connections would wait for each other's.
+        """
+        with translated(url=self.url), psycopg.connect(self.url, **_CONNECTION) as connection:
+            _configure(connection)
+            yield connection
+
     def _try_connection(self) -> None:
         """Connect once outside the pool, which waits and retries but does not say why."""
         with translated(url=self.url), psycopg.connect(self.url, **_CONNECTION) as connection:
