@@ -152,7 +152,7 @@ def test_a_user_who_is_not_the_owner_is_told_the_setting_for_the_owner_s_address
         server.execute(f"CREATE ROLE plain LOGIN IN ROLE {APP_ROLE}")
         try:
             with (
-                pytest.raises(DatabaseUnavailable, match="must be owner") as caught,
+                pytest.raises(DatabaseUnavailable, match="permission denied") as caught,
                 connect(address(private_url, user="plain")) as connection,
             ):
                 add_vector_column(connection, 4)

@@ -10,7 +10,7 @@ from typing import Any
 
 from lastro import store
 from lastro.adoption import refresh_vector_scale
-from lastro.db.pool import Database, connect
+from lastro.db.pool import Database, connect, retried
 from lastro.embedders import Embedder
 from lastro.errors import NotFound
 from lastro.golden import golden_set
@@ -59,16 +59,21 @@ def erase_project(
         with database.transaction(projects=everyone) as connection:
             roots = {s.root for s in store.project_sources(connection, project.id)}
             roots -= store.places_of_others(connection, sorted(roots), project_id=project.id)
-        with database.transaction(projects=[project.id]) as connection:
-            counts = store.erased_counts(connection, project.id)
-            embeddings = store.forget_embeddings(
-                connection, project.id, prefix=embedder.prefixes["document"], documents=None
-            )
-            store.delete_project(connection, project.id)
+        erased = retried(lambda: _erase_project(database, project, embedder=embedder))
         for root in sorted(roots):
             forget_source(root)
+    return erased
+
+
+def _erase_project(database: Database, project: Project, *, embedder: Embedder) -> Erased:
+    with database.transaction(projects=[project.id]) as connection:
+        counts = store.erased_counts(connection, project.id)
+        embeddings = store.forget_embeddings(
+            connection, project.id, prefix=embedder.prefixes["document"], documents=None
+        )
+        store.delete_project(connection, project.id)
     return Erased(
-        project=slug,
+        project=project.slug,
         documents=counts.documents,
         chunks=counts.chunks,
         embeddings=embeddings,
@@ -93,7 +98,21 @@ def erase_documents(
     searched for in those as well. Errors: NotFound where nothing at all is found.
     """
     project = _find(database, slug)
-    with turn(database, project.id), database.transaction(projects=[project.id]) as connection:
+    with turn(database, project.id):
+        return retried(
+            lambda: _erase_documents(database, project, places, embedder=embedder, kind=kind)
+        )
+
+
+def _erase_documents(
+    database: Database,
+    project: Project,
+    places: Sequence[str],
+    *,
+    embedder: Embedder,
+    kind: Kind,
+) -> Erased:
+    with database.transaction(projects=[project.id]) as connection:
         found = store.documents_at(connection, places, project_id=project.id, kind=kind)
         embeddings = store.forget_embeddings(
             connection, project.id, prefix=embedder.prefixes["document"], documents=list(found)
@@ -106,9 +125,9 @@ def erase_documents(
             store.refresh_statistics(connection, project.id)
             refresh_vector_scale(connection, project.id)
         elif not questions and not runs:
-            raise _nothing(slug, places)
+            raise _nothing(project.slug, places)
     return Erased(
-        project=slug,
+        project=project.slug,
         documents=len(found),
         chunks=sum(found.values()),
         embeddings=embeddings,

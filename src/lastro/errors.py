@@ -4,7 +4,8 @@ LastroError
 ├── ConfigError            CONFIG_ERROR
 ├── SchemaOutOfDate        SCHEMA_OUT_OF_DATE
 ├── DatabaseUnavailable    DATABASE_UNAVAILABLE
-│   └── StatementTimeout   DATABASE_UNAVAILABLE
+│   ├── StatementTimeout   DATABASE_UNAVAILABLE
+│   └── Contention         DATABASE_UNAVAILABLE
 ├── NotFound               NOT_FOUND
 ├── Conflict               CONFLICT
 ├── InvalidInput           INVALID_INPUT
@@ -51,6 +52,10 @@ class DatabaseUnavailable(LastroError):
 
 class StatementTimeout(DatabaseUnavailable):
     """A statement took longer than its limit, or was cancelled; its transaction is undone."""
+
+
+class Contention(DatabaseUnavailable):
+    """Two transactions were in each other's way, and PostgreSQL undid this one: it may be retried."""
 
 
 class NotFound(LastroError):

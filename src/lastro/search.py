@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lastro import store
 from lastro.adoption import resolve
 from lastro.citing import to_hit
-from lastro.db.pool import Database, savepoint, set_local
+from lastro.db.pool import Database, retried, savepoint, set_local
 from lastro.embedders import Embedder
 from lastro.embedding import embed_texts, require_same
 from lastro.errors import InvalidInput, StatementTimeout
@@ -110,10 +110,13 @@ def search(engine: Engine, request: SearchRequest, *, project: str) -> Outcome:
     error: the lexical leg answers, and the outcome says so.
     """
     started = time.perf_counter()
-    found = find(engine, request, project=project)
-    passed = shown(found)
-    best = one_per_place(passed, max_per_document=request.max_per_document)[: request.k]
-    with engine.database.transaction(projects=[found.project.id]) as connection:
+    return retried(lambda: _search(engine, request, project=project, started=started))
+
+
+def _search(engine: Engine, request: SearchRequest, *, project: str, started: float) -> Outcome:
+    with _finding(engine, request, project=project) as (found, connection):
+        passed = shown(found)
+        best = one_per_place(passed, max_per_document=request.max_per_document)[: request.k]
         rows = store.fetch_hits(
             connection, [r.candidate.id for r in best], project_id=found.project.id
         )
@@ -160,6 +163,22 @@ def shown(found: Found) -> list[Ranked]:
 
 def find(engine: Engine, request: SearchRequest, *, project: str) -> Found:
     """Run both legs and fuse them; the same errors as ``search``."""
+
+    def work() -> Found:
+        with _finding(engine, request, project=project) as (found, _connection):
+            return found
+
+    return retried(work)
+
+
+@contextmanager
+def _finding(
+    engine: Engine, request: SearchRequest, *, project: str
+) -> Generator[tuple[Found, AppConnection]]:
+    """The fused candidates, and the snapshot in which they were found.
+
+    An index run may swap a document meanwhile: of each, all is seen old or all is seen new.
+    """
     query = _checked_query(request)
     scopes = parse_scopes(request.scopes)
     with engine.database.transaction() as connection:
@@ -179,7 +198,9 @@ def find(engine: Engine, request: SearchRequest, *, project: str) -> Found:
     )
     timeout_ms = round(engine.statement_timeout_s * 1000)
     limits = {**hnsw_settings(profile), "statement_timeout": f"{timeout_ms}ms"}
-    with engine.database.transaction(projects=[tenant.id], settings=limits) as connection:
+    with engine.database.transaction(
+        projects=[tenant.id], settings=limits, snapshot=True
+    ) as connection:
         vector, lexical = VectorLeg(), LexicalLeg()
         with _absent_when_late("vector", degraded), savepoint(connection):
             if embedding is not None:
@@ -199,21 +220,22 @@ def find(engine: Engine, request: SearchRequest, *, project: str) -> Found:
         with _absent_when_late("scores", degraded), savepoint(connection):
             completed = complete_scores(connection, vector, lexical, project_id=tenant.id)
         degraded += [*lexical.degraded, *_index_state(connection, tenant)]
-    ran = {"vector": vector.embedding is not None, "lexical": lexical.scoring is not None}
-    legs = [name for name, did in ran.items() if did]
-    if degraded and len(legs) < 2 and isinstance(profile.threshold, float):
-        detail = f"the threshold of {profile.name} is for both legs and was not applied"
-        degraded.append(Degraded(part="threshold", reason=degraded[0].reason, detail=detail))
-    return Found(
-        project=tenant,
-        profile=profile,
-        ranked=fuse(join_legs(vector, lexical, completed), profile, legs=legs, scale=scale),
-        legs=legs,
-        scale=scale,
-        vector=vector,
-        lexical=lexical,
-        degraded=degraded,
-    )
+        ran = {"vector": vector.embedding is not None, "lexical": lexical.scoring is not None}
+        legs = [name for name, did in ran.items() if did]
+        if degraded and len(legs) < 2 and isinstance(profile.threshold, float):
+            detail = f"the threshold of {profile.name} is for both legs and was not applied"
+            degraded.append(Degraded(part="threshold", reason=degraded[0].reason, detail=detail))
+        found = Found(
+            project=tenant,
+            profile=profile,
+            ranked=fuse(join_legs(vector, lexical, completed), profile, legs=legs, scale=scale),
+            legs=legs,
+            scale=scale,
+            vector=vector,
+            lexical=lexical,
+            degraded=degraded,
+        )
+        yield found, connection
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from uuid import UUID
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from lastro import store
 from lastro.db.migrate import lock_schema
-from lastro.db.pool import Database, connect
+from lastro.db.pool import Database, connect, retried
 from lastro.documents import Pipeline, Prepared, embedded_text
 from lastro.embedders import Embedder, Served, fingerprint, is_blank
 from lastro.embedding import as_degraded, embed_texts, mismatch, require_same
@@ -88,6 +89,15 @@ class Writer:
         stale = list(stale)
         if not rows and not stale:
             return
+        retried(lambda: self._swap(rows, stale, project_id=project_id))
+
+    def _swap(
+        self,
+        rows: Sequence[tuple[Prepared, list[store.ChunkRow]]],
+        stale: Sequence[UUID],
+        *,
+        project_id: int,
+    ) -> None:
         with self.database.transaction(projects=[project_id]) as connection:
             store.delete_documents(connection, stale, project_id=project_id)
             store.insert_documents(
@@ -135,7 +145,7 @@ class Writer:
             vectors = self._embed(texts, places=places, project_id=project_id)
             done = [(row.id, v) for row, v in zip(rows, vectors, strict=True) if v is not None]
             if done:
-                self._complete(project_id, done)
+                retried(partial(self._complete, project_id, done))
         with self.database.transaction(projects=[project_id]) as connection:
             store.complete_documents(connection, project_id, blank=blank)
 

@@ -1,12 +1,13 @@
 """Connections: the pool, the one place that sets per-transaction settings, error translation."""
 
-from collections.abc import Generator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from pgvector.psycopg import register_vector
-from psycopg import Connection
+from psycopg import Connection, IsolationLevel
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
@@ -14,6 +15,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from lastro.db.disk import disk_full, folder_of, is_full
 from lastro.errors import (
     Conflict,
+    Contention,
     DatabaseUnavailable,
     InvalidInput,
     LastroError,
@@ -22,11 +24,15 @@ from lastro.errors import (
 )
 
 AppConnection = Connection[TupleRow]
+T = TypeVar("T")
 
 APP_ROLE = "lastro_app"
 CONNECT_TIMEOUT_S = 10
 POOL_TIMEOUT_S = 30.0
 POOL_MAX_SIZE = 10
+# A deadlock undoes one of its transactions and lets the other go on, so the second try mostly works.
+CONTENTION_ATTEMPTS = 5
+CONTENTION_PAUSE_S = 0.05
 
 # A generic plan ignores partial indexes: never prepare, always plan with the values. Under
 # SQL_ASCII, the server's or the environment's, every text would come as bytes.
@@ -54,6 +60,7 @@ BE_OWNER = "set LASTRO_ADMIN_DATABASE_URL to the address of the owner of Lastro'
 _CONSTRAINTS: Mapping[str, str] = {
     "projects_slug_key": "a project of this name exists already",
     "projects_slug_form": "a project's name must have 1 to 200 characters",
+    "sources_project_fkey": "the project was erased while this waited for it",
     "golden_sets_pkey": "another import of this golden set came first; run it again",
     "chunks_origin": "a chunk must come from exactly one of a file, a session or an entry",
 }
@@ -91,15 +98,23 @@ class Database:
 
     @contextmanager
     def transaction(
-        self, *, projects: Sequence[int] = (), settings: Mapping[str, str] | None = None
+        self,
+        *,
+        projects: Sequence[int] = (),
+        settings: Mapping[str, str] | None = None,
+        snapshot: bool = False,
     ) -> Generator[AppConnection]:
         """One transaction that sees only ``projects``, with ``settings`` for its length.
 
-        Errors: DatabaseUnavailable, SchemaOutOfDate, Conflict or InvalidInput, by SQLSTATE.
+        With ``snapshot`` all its statements see the same rows: those of its first moment.
+        Errors: DatabaseUnavailable, SchemaOutOfDate, Conflict or InvalidInput, by SQLSTATE;
+        Contention, upon which ``retried`` runs the whole of it again.
         """
-        with self.session() as connection, connection.transaction():
-            set_local(connection, projects=projects, settings=settings or {})
-            yield connection
+        with self.session() as connection:
+            connection.isolation_level = IsolationLevel.REPEATABLE_READ if snapshot else None
+            with connection.transaction():
+                set_local(connection, projects=projects, settings=settings or {})
+                yield connection
 
     @contextmanager
     def session(self) -> Generator[AppConnection]:
@@ -133,6 +148,19 @@ class Database:
         """Connect once outside the pool, which waits and retries but does not say why."""
         with translated(url=self.url), psycopg.connect(self.url, **_CONNECTION) as connection:
             _configure(connection)
+
+
+def retried(work: Callable[[], T]) -> T:
+    """Do ``work``, a whole transaction, again where another was in its way; a few times at most.
+
+    Errors: Contention where that never ends.
+    """
+    for attempt in range(1, CONTENTION_ATTEMPTS):
+        try:
+            return work()
+        except Contention:
+            time.sleep(attempt * CONTENTION_PAUSE_S)
+    return work()
 
 
 @contextmanager
@@ -236,7 +264,7 @@ def translate(error: psycopg.Error, right_remedy: str = GRANT, *, url: str = "")
             f"a statement was stopped: {text}", remedy="ask for less, or when the server is idle"
         )
     if state[:2] == "40" or state == "55P03":
-        return DatabaseUnavailable(
+        return Contention(
             f"two transactions were in each other's way: {text}", remedy="run it again"
         )
     shortage = _shortage(error, url)

@@ -47,15 +47,19 @@ WITH texts AS MATERIALIZED (
     FROM lastro.chunks
     WHERE project_id = %(project_id)s::bigint
     GROUP BY 1
-)
-DELETE FROM lastro.embedding_cache AS e
-USING (
+),
+-- locked in the order in which cache_embeddings writes, so that nobody waits crosswise
+gone AS MATERIALIZED (
     SELECT c.fingerprint, c.text_hash
     FROM lastro.embedding_cache AS c LEFT JOIN texts AS t ON t.text_hash = c.text_hash
     WHERE c.first_project = %(questions)s::bigint
         OR (c.first_project = %(project_id)s::bigint AND t.erased IS NOT FALSE)
         OR (c.first_project IS NULL AND t.erased)
-) AS gone
+    ORDER BY c.fingerprint, c.text_hash
+    FOR UPDATE OF c
+)
+DELETE FROM lastro.embedding_cache AS e
+USING gone
 WHERE e.fingerprint = gone.fingerprint AND e.text_hash = gone.text_hash;
 
 -- name: every_golden_version

@@ -9,7 +9,9 @@ WHERE a.attrelid = 'lastro.chunks'::regclass AND a.attname = 'embedding' AND NOT
 
 -- name: add_vector_column
 -- Owner only, once: the width is known when the first vector is. {dimension} is an integer literal.
--- The index comes later, see add_vector_index.
+-- The index comes later, see add_vector_index. A search locks the view and then its table: so does
+-- this, or they would wait for each other crosswise.
+LOCK TABLE lastro.searchable IN ACCESS EXCLUSIVE MODE;
 ALTER TABLE lastro.chunks
     ADD COLUMN embedding halfvec({dimension}),
     DROP CONSTRAINT chunks_embedding,
