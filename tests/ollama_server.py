@@ -32,7 +32,8 @@ class Script:
     """What the server is and does; every list of requests grows as they come.
 
     ``answer`` may replace a reply's list of vectors; ``refuse`` names texts (by a part of them)
-    that are answered with ``refuse_status``; ``fail_after`` texts every request is a 500.
+    that are answered with ``refuse_status``; ``fail_after`` texts every request is a 500;
+    ``only_embeds`` is an older or other server, without the list of models.
     """
 
     models: dict[str, str] = field(default_factory=lambda: {"nomic-embed-text:latest": DIGEST})
@@ -50,6 +51,7 @@ class Script:
     drop: bool = False
     trickle: bool = False
     location: str | None = None
+    only_embeds: bool = False
     tokens: int | None = None
     requests: list[dict[str, Any]] = field(default_factory=list)
     looks: int = 0
@@ -77,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
         script = self.server.script
         script.looks += 1
         self._wait(script.delay_s)
-        if self.path != "/api/tags":
+        if self.path != "/api/tags" or script.only_embeds:
             self._send(404, b"404 page not found")
             return
         models = [

@@ -275,6 +275,24 @@ def test_documents_stored_without_a_server_are_the_same_when_it_is_back(harbour:
         assert sum(scope.stale for scope in app.coverage().scopes) == 0
 
 
+def test_with_the_server_down_what_was_embedded_before_keeps_its_vector(harbour: Harbour):
+    harbour.serve(Script())
+    harbour.index()
+    harbour.host = f"127.0.0.1:{free_port()}"
+    commit(harbour.folder, {"docs/jib.md": text_of("jib")})
+    report = harbour.index(rebuild=True)
+    assert (report.embedding.embedded, report.embedding.skipped) == (8, 1)
+    assert report.embedding.reason == "embedder_unreachable"
+    assert_paired_rightly(harbour, without={"jib"})
+
+
+def test_a_server_that_speaks_of_nothing_but_embeddings_is_enough(harbour: Harbour):
+    harbour.serve(Script(only_embeds=True))
+    assert harbour.index().embedding.skipped == 0
+    assert harbour.search("halyard").vector_available
+    assert_paired_rightly(harbour)
+
+
 def test_a_missing_model_is_said_and_the_words_can_be_searched(harbour: Harbour):
     harbour.serve(Script(models={}))
     assert harbour.index().embedding.reason == "embedder_model_missing"

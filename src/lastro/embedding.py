@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lastro import store
-from lastro.batching import as_degraded, feed
+from lastro.batching import Fed, as_degraded, feed
 from lastro.db.pool import Database
 from lastro.embedders import Embedder, Role, Served, fingerprint, is_blank
 from lastro.errors import EmbedderMismatch, ProviderError
@@ -41,12 +41,14 @@ def embed_texts(
     *,
     role: Role,
     first_project: int | None = None,
+    outage: Degraded | None = None,
 ) -> Embedded:
     """Embed ``texts``; a provider's failure is a value, never an exception.
 
     ``cache`` is the database that keeps the vectors for the next time; ``first_project`` whose
     texts these are there.
-    No transaction is open while the embedder works. A blank text has no vector.
+    No transaction is open while the embedder works. A blank text has no vector. During an
+    ``outage`` the cache alone is asked.
     Errors: EmbedderMismatch where a server's weights are no longer those of the index.
     """
     try:
@@ -72,7 +74,9 @@ def embed_texts(
             )
         known.update(fresh)
 
-    fed = feed(embedder, missing, role=role, keep=keep)
+    fed: Fed[bytes] = Fed(failure=outage if missing else None)
+    if outage is None:
+        fed = feed(embedder, missing, role=role, keep=keep)
     return Embedded(
         [known.get(key) for key in hashes],
         fed.failure,

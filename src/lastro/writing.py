@@ -44,6 +44,7 @@ class Writer:
     _refusal: Degraded | None = field(default=None, init=False)
     _refused_rows: set[UUID] = field(default_factory=set[UUID], init=False)
     _outage: Degraded | None = field(default=None, init=False)
+    _is_identified: bool = field(default=True, init=False)
     _has_column: bool = field(default=False, init=False)
 
     @property
@@ -72,6 +73,7 @@ class Writer:
                 self.embedder.identify()
             except ProviderError as error:
                 self._outage = as_degraded(error)
+                self._is_identified = active is not None
 
     def write(self, batch: Sequence[Prepared], *, project_id: int, stale: Iterable[UUID]) -> None:
         """Store ``batch`` and delete ``stale`` in one transaction."""
@@ -162,20 +164,21 @@ class Writer:
     def _embed(
         self, texts: Sequence[str], *, places: Sequence[tuple[UUID, FileNote]], project_id: int
     ) -> list[NDArray[np.float32] | None]:
-        if self.failure is None and self._outage is not None and not all(map(is_blank, texts)):
+        if not self._is_identified:
+            # Nothing is cached of weights that nobody knows.
             self.failure = self._outage
-        if self.failure is not None:
-            # One probe a run: a dead embedder is not asked again for every batch.
             self.without_vector += len(texts)
             return [None] * len(texts)
+        # One probe a run: a dead embedder is not asked again for every batch.
         result = embed_texts(
             self.cache or self.database,
             self.embedder,
             texts,
             role="document",
             first_project=project_id if self.cache is None else self.cache_project,
+            outage=self.failure or self._outage,
         )
-        self.failure = result.failure
+        self.failure = self.failure or result.failure
         for position, why in result.refused.items():
             self._refusal = why
             row, note = places[position]
