@@ -12,6 +12,7 @@ from repositories import commit, git
 from lastro.app import App, build
 from lastro.cli.root import main
 from lastro.config import Settings
+from lastro.db.privileges import without_libpq
 from lastro.errors import Conflict, InvalidInput, RemoteError
 from lastro.store import Source
 from lastro.types import IndexRequest
@@ -177,6 +178,11 @@ def test_the_token_is_neither_printed_nor_stored(
     files = [one for one in (tmp_path / "home").rglob("*") if one.is_file()]
     assert not [one for one in files if TOKEN.encode() in one.read_bytes()]
     assert TOKEN not in everything_stored(owner_url)
+
+
+def test_the_server_of_the_database_does_not_inherit_the_token(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LASTRO_GIT_TOKEN", TOKEN)
+    assert TOKEN not in without_libpq().values()
 
 
 def everything_stored(owner_url: str) -> str:

@@ -128,8 +128,12 @@ def open_as(
 
 
 def without_libpq() -> dict[str, str]:
-    """Our environment without the variables that PostgreSQL's programs obey."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    """Our environment without what PostgreSQL's programs obey, and without Git's credential.
+
+    The server outlives the command, and another user can look into it.
+    """
+    others = ("PG", "LASTRO_GIT_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(others)}
 
 
 def spawn_detached(
