@@ -9,6 +9,7 @@ Both servers are this process's: they end when it ends, however it ends.
 """
 
 import contextlib
+import os
 import shutil
 import subprocess
 import time
@@ -34,6 +35,7 @@ from lastro.db.cluster import (
     sync_folder,
     upgraded_folder,
 )
+from lastro.db.disk import NO_SPACE, is_full
 from lastro.db.pool import translated
 from lastro.db.privileges import ServerUser, open_as, run_as
 from lastro.errors import ConfigError, DatabaseUnavailable
@@ -203,7 +205,7 @@ def _roles(site: Site, new: Binaries) -> str:
     """Statements that make the old server's roles; its superuser is there already."""
     made = run_as(site.user, [*_client(site, new, "pg_dumpall", OLD_PORT), "--roles-only"])
     if made.returncode != 0:
-        raise _stopped("reading the roles", made.stderr)
+        raise _stopped(site, "reading the roles", made.stderr)
     own = f"CREATE ROLE {pm.SUPERUSER};"
     return "\n".join(line for line in made.stdout.split("\n") if line != own)
 
@@ -212,7 +214,7 @@ def _load(site: Site, new: Binaries, statements: str) -> None:
     command = [*_loader(site, new), "-d", pm.MAINTENANCE_DATABASE]
     done = run_as(site.user, command, input_text=statements)
     if done.returncode != 0:
-        raise _stopped("making the roles", done.stderr)
+        raise _stopped(site, "making the roles", done.stderr)
 
 
 def _copy(site: Site, new: Binaries, database: str) -> None:
@@ -223,24 +225,26 @@ def _copy(site: Site, new: Binaries, database: str) -> None:
     """
     dump = [*_client(site, new, "pg_dump", OLD_PORT), "-d", database]
     load = [*_loader(site, new), "--single-transaction", "-d", database]
-    said = site.layout.log / "upgrade-copy.log"
+    heard, words = os.pipe()  # not a file: on a full disk there would be no word of it
     with (
-        said.open("wb") as words,
+        os.fdopen(heard, "rb") as ears,
         open_as(site.user, dump, stdout=subprocess.PIPE, stderr=words) as reader,
         open_as(
             site.user, load, stdin=reader.stdout, stdout=subprocess.DEVNULL, stderr=words
         ) as writer,
     ):
+        os.close(words)
         assert reader.stdout is not None
         reader.stdout.close()  # the writer's alone, so that its end is the reader's
         try:
+            said = ears.read().decode(errors="replace")
             ends = [writer.wait(), reader.wait()]
         except BaseException:
             reader.kill()
             writer.kill()
             raise
     if any(ends):
-        raise _stopped(f"copying the database {database}", said.read_text(errors="replace"))
+        raise _stopped(site, f"copying the database {database}", said)
 
 
 def _verified(site: Site, database: str) -> dict[str, int]:
@@ -252,7 +256,7 @@ def _verified(site: Site, database: str) -> dict[str, int]:
         found = _row_counts(connection)
     if found != expected:
         wrong = sorted(t for t in expected.keys() | found if expected.get(t) != found.get(t))
-        raise _stopped(f"verifying {database}", f"rows differ in {', '.join(wrong)}")
+        raise _stopped(site, f"verifying {database}", f"rows differ in {', '.join(wrong)}")
     return {f"{database}.{table}": rows for table, rows in found.items()}
 
 
@@ -319,7 +323,7 @@ def _serving(
         process.stdin.close()
         code = process.wait(timeout=site.start_timeout_s + pm.STOP_TIMEOUT_S)
     if code != 0:
-        raise _stopped(f"stopping PostgreSQL {binaries.major}", "\n".join(last_lines(log)))
+        raise _stopped(site, f"stopping PostgreSQL {binaries.major}", "\n".join(last_lines(log)))
 
 
 def _await(process: "subprocess.Popen[bytes]", site: Site, port: int, log: Path) -> None:
@@ -330,14 +334,19 @@ def _await(process: "subprocess.Popen[bytes]", site: Site, port: int, log: Path)
             pm.ask(socket_path, pm.MAINTENANCE_DATABASE)
             return
         if process.poll() is not None or time.monotonic() > deadline:
-            raise _stopped("starting a server", "\n".join(last_lines(log)))
+            raise _stopped(site, "starting a server", "\n".join(last_lines(log)))
         time.sleep(POLL_S)
 
 
-def _stopped(doing: str, said: str) -> DatabaseUnavailable:
-    lines = said.strip().splitlines()[-QUOTED_LINES:]
-    quoted = "".join(f"\n  {line}" for line in lines)
+def _stopped(site: Site, doing: str, said: str) -> DatabaseUnavailable:
+    lines = said.strip().splitlines()
+    # Of many lines the first tells the cause, the last the end.
+    shown = lines if len(lines) <= QUOTED_LINES else [*lines[:2], "…", *lines[3 - QUOTED_LINES :]]
+    quoted = "".join(f"\n  {line}" for line in shown)
     return DatabaseUnavailable(
-        f"the upgrade stopped at {doing}; the old database is as it was{quoted}",
-        remedy="mend what the message names (space, memory), then run `lastro db upgrade` again",
+        f"the upgrade of {site.layout.data} stopped at {doing}; the old database is as it was"
+        f"{quoted}",
+        remedy=f"free some space in {site.layout.server}, then run `lastro db upgrade` again"
+        if NO_SPACE in said or is_full(site.layout.server)
+        else "mend what the message names, then run `lastro db upgrade` again",
     )
