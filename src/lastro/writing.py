@@ -164,7 +164,7 @@ class Writer:
     def _embed(
         self, texts: Sequence[str], *, places: Sequence[tuple[UUID, FileNote]], project_id: int
     ) -> list[NDArray[np.float32] | None]:
-        if not self._is_identified:
+        if not self._is_identified and not all(map(is_blank, texts)):
             # Nothing is cached of weights that nobody knows.
             self.failure = self._outage
             self.without_vector += len(texts)
