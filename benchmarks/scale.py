@@ -1,0 +1,379 @@
+"""What 100,000 rows cost: loading them, searching beside the bare statements, recall under filters.
+
+The vectors are sums of word vectors, not a language model's: they cost nothing to make, and texts
+that share words are near each other, as real ones are. Everything runs as the application's role,
+under row-level security, with both indexes.
+"""
+
+import resource
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+from psycopg.rows import TupleRow
+
+from benchmarks.report import markdown_table
+from benchmarks.words import WordVectors
+from lastro import store
+from lastro.app import App, owner_url
+from lastro.beir import Passage, load_passages, load_questions
+from lastro.db.pool import AppConnection, Database
+from lastro.db.scratch import scratch_database, settle
+from lastro.documents import FileIdentity, Prepared, prepare_passage
+from lastro.embedders import Role, fingerprint
+from lastro.figures import latency
+from lastro.filters import HardFilter, Predicate, compile_filter
+from lastro.legs import hnsw_settings, run_vector_leg
+from lastro.profiles import DEFAULT
+from lastro.search import Engine, SearchRequest, search
+from lastro.types import Latency
+from lastro.writing import Writer
+
+SET = "cpp-docs-scale"
+PROJECT = "scale"
+QUESTIONS = 347
+COMMON_WORDS = 50
+RECALL_QUESTIONS = 100
+RECALL_K = 10
+BATCH = 500
+# Rows of further projects: what a filter by project keeps, beside the set's 100,296.
+OTHER_PROJECTS = (("tenth", 10_000), ("hundredth", 1_000), ("thousandth", 100))
+# Nested path prefixes with the share of rows below each.
+PREFIXES = (("half/", 0.5), ("half/tenth/", 0.1), ("half/tenth/hundredth/", 0.01),
+            ("half/tenth/hundredth/thousandth/", 0.001))  # fmt: skip
+DELETED = 1_000
+DELETION_QUESTIONS = 5
+# Source: the targets of the release.
+FIRST_LOAD_FLOOR, LIVE_LOAD_FLOOR = 3_000.0, 700.0
+SEARCH_P95_FLOOR_MS, COMMON_WORD_P95_FLOOR_MS, BARE_RATIO_FLOOR = 20.0, 40.0, 1.3
+RECALL_FLOOR = 0.99
+
+Say = Callable[[str], None]
+Vector = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One measured number beside its floor; ``at_least`` says which side is good."""
+
+    name: str
+    value: float
+    floor: float | None = None
+    at_least: bool = True
+    digits: int = 0
+
+    @property
+    def missed(self) -> bool:
+        """Whether the floor was missed."""
+        if self.floor is None:
+            return False
+        return self.value < self.floor if self.at_least else self.value > self.floor
+
+
+def figure_table(figures: Sequence[Figure]) -> str:
+    """A row for each figure, with its floor."""
+    return markdown_table(
+        ("figure", "floor", "measured"),
+        [
+            [
+                f.name,
+                "" if f.floor is None else f"{'≥' if f.at_least else '≤'} {f.floor:g}",
+                f"{f.value:,.{f.digits}f}" + (" **missed**" if f.missed else ""),
+            ]
+            for f in figures
+        ],
+    )
+
+
+def measure_scale(app: App, data: Path, *, say: Say) -> list[Figure]:
+    """Load the set into a scratch database, and measure everything there."""
+    passages = load_passages(data / SET)
+    questions = [question.text for question in load_questions(data / SET)][:QUESTIONS]
+    embedder = _Given()
+    with scratch_database(owner_url(app.settings)) as url, _Recording(url) as database:
+        pipeline = replace(app.writer().pipeline, embedder=fingerprint(embedder))
+        writer = Writer(database=database, admin_url=url, embedder=embedder, pipeline=pipeline)
+        say(f"preparing {len(passages):,} rows")
+        engine = replace(app.engine, database=database, embedder=embedder)
+        figures = _load_all(writer, passages, url=url, say=say)
+        words = _common_words(database)
+        embedder.learn([*questions, *words])
+        say("searching")
+        figures += _search_figures(engine, questions, words)
+        say("recall")
+        figures += _recall_figures(database, embedder, questions)
+    return figures
+
+
+# --- loading
+
+
+class _Given(WordVectors):
+    """Word vectors that were made before the clock runs."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Vector] = {}
+
+    def learn(self, texts: Sequence[str]) -> None:
+        for start in range(0, len(texts), BATCH):
+            part = texts[start : start + BATCH]
+            self._known.update(zip(part, super().embed(part, "document"), strict=True))
+
+    def embed(self, texts: Sequence[str], role: Role) -> Vector:  # noqa: ARG002
+        """Return one unit vector a text, shape (n, 512)."""
+        return np.stack([self._known[text] for text in texts])
+
+
+def _load_all(writer: Writer, passages: Sequence[Passage], *, url: str, say: Say) -> list[Figure]:
+    first_s = _load(writer, passages, project=PROJECT, say=say)
+    live_s = [
+        _load(writer, passages[:count], project=name, say=say) for name, count in OTHER_PROJECTS
+    ]
+    settle(url)
+    live_rows = OTHER_PROJECTS[0][1]
+    memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return [
+        Figure(
+            name="first load, both indexes at the end, rows/s",
+            value=len(passages) / first_s,
+            floor=FIRST_LOAD_FLOOR,
+        ),
+        Figure(
+            name=f"{live_rows:,} more rows with both indexes live, rows/s",
+            value=live_rows / live_s[0],
+            floor=LIVE_LOAD_FLOOR,
+        ),
+        Figure(
+            name="memory at its peak, with all rows and vectors held ready, MB", value=memory_mb
+        ),
+    ]
+
+
+def _load(writer: Writer, passages: Sequence[Passage], *, project: str, say: Say) -> float:
+    """Seconds that storing takes, of rows and vectors made before."""
+    with writer.database.transaction() as connection:
+        project_id = store.ensure_project(connection, project).id
+    prepared = [_prepare(p, n, writer, project_id) for n, p in enumerate(passages)]
+    assert isinstance(writer.embedder, _Given)
+    writer.embedder.learn([text for item in prepared for text in item.texts])
+    say(f"storing {len(prepared):,} rows")
+    started = time.perf_counter()
+    for start in range(0, len(prepared), BATCH):
+        writer.write(prepared[start : start + BATCH], project_id=project_id, stale=())
+    writer.finish()
+    took_s = time.perf_counter() - started
+    with writer.database.transaction(projects=[project_id]) as connection:
+        store.refresh_statistics(connection, project_id)
+    return took_s
+
+
+def _prepare(passage: Passage, number: int, writer: Writer, project_id: int) -> Prepared:
+    identity = FileIdentity(
+        project_id=project_id,
+        source=SET,
+        path=f"{_folder(number)}{passage.id}",
+        scope="docs",
+        revision=None,
+        content_hash="",
+    )
+    return prepare_passage(
+        passage.text, identity, writer.pipeline, title=passage.title, language="en", whole=True
+    )
+
+
+def _folder(number: int) -> str:
+    """The deepest prefix that a row belongs under, so that each keeps its share."""
+    place = (number * 0.6180339887498949) % 1.0
+    kept = [prefix for prefix, share in PREFIXES if place < share]
+    return kept[-1] if kept else "rest/"
+
+
+# --- searching
+
+
+class _Recording(Database):
+    """A database that notes the statements of a search, to repeat them bare."""
+
+    statements: list[tuple[Any, Any]] | None = None
+
+    @contextmanager
+    def session(self) -> Generator[AppConnection]:
+        """A connection whose cursors note what they execute while ``statements`` is a list."""
+        recording = self
+
+        class Noting(psycopg.Cursor[Any]):
+            def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
+                if recording.statements is not None:
+                    recording.statements.append((query, params))
+                return super().execute(query, params, **options)
+
+        with super().session() as connection:
+            usual = connection.cursor_factory
+            connection.cursor_factory = Noting
+            try:
+                yield connection
+            finally:
+                connection.cursor_factory = usual
+
+    def recorded(self, work: Callable[[], object]) -> list[tuple[Any, Any]]:
+        """The statements that ``work`` executes."""
+        self.statements = []
+        work()
+        noted, self.statements = self.statements, None
+        return noted
+
+
+def _common_words(database: Database) -> list[str]:
+    """The most frequent lexemes that are words of their own."""
+    with database.transaction() as connection:
+        project_id = store.find_project(connection, PROJECT).id
+    with database.transaction(projects=[project_id]) as connection:
+        rows = connection.execute(
+            "SELECT lexeme FROM lastro.lexeme_stats WHERE project_id = %s AND language = 'en'"
+            " AND lexeme ~ '^[a-z]{4,}$' ORDER BY df DESC, lexeme LIMIT %s",
+            [project_id, COMMON_WORDS],
+        )
+        return [str(row[0]) for row in rows]
+
+
+def _search_figures(engine: Engine, questions: Sequence[str], words: Sequence[str]) -> list[Figure]:
+    took, bare, ratio = _timed(engine, questions)
+    common, _, _ = _timed(engine, words)
+    limit = SEARCH_P95_FLOOR_MS
+    return [
+        Figure(name="search, p50, ms", value=took.p50_ms, digits=1),
+        Figure(name="search, p95, ms", value=took.p95_ms, floor=limit, at_least=False, digits=1),
+        Figure(name="its statements bare, p95, ms", value=bare.p95_ms, digits=1),
+        Figure(
+            name="search to its bare statements, median of the ratios",
+            value=ratio,
+            floor=BARE_RATIO_FLOOR,
+            at_least=False,
+            digits=2,
+        ),
+        Figure(
+            name=f"search for one of the {len(words)} commonest words, p95, ms",
+            value=common.p95_ms,
+            floor=COMMON_WORD_P95_FLOOR_MS,
+            at_least=False,
+            digits=1,
+        ),
+    ]
+
+
+def _timed(engine: Engine, questions: Sequence[str]) -> tuple[Latency, Latency, float]:
+    """Latency of searches, of their statements bare, and the median of their ratios.
+
+    Each is done once to warm everything; then the two are timed in turn, question by question.
+    """
+    database = engine.database
+    assert isinstance(database, _Recording)
+    took: list[float] = []
+    bare: list[float] = []
+    with _bare(database) as connection:
+        for question in questions:
+            request = SearchRequest(query=question)
+            search(engine, request, project=PROJECT)
+            noted = database.recorded(lambda: search(engine, request, project=PROJECT))  # noqa: B023
+            _repeat(connection, noted)
+            took.append(_ms(lambda: search(engine, request, project=PROJECT)))  # noqa: B023
+            bare.append(_ms(lambda: _repeat(connection, noted)))  # noqa: B023
+    ratio = float(np.median(np.array(took) / np.array(bare)))
+    return latency(took), latency(bare), ratio
+
+
+@contextmanager
+def _bare(database: Database) -> Iterator[psycopg.Connection[TupleRow]]:
+    """A connection as a search has it, held for many transactions."""
+    with database.session() as connection:
+        yield connection
+
+
+def _repeat(
+    connection: psycopg.Connection[TupleRow], statements: Sequence[tuple[Any, Any]]
+) -> None:
+    with connection.transaction(), connection.cursor() as cursor:
+        for query, parameters in statements:
+            cursor.execute(query, parameters)
+            if cursor.description is not None:
+                cursor.fetchall()
+
+
+def _ms(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return (time.perf_counter() - started) * 1000
+
+
+# --- recall
+
+
+def _recall_figures(database: Database, embedder: _Given, questions: Sequence[str]) -> list[Figure]:
+    vectors = list(embedder.embed(questions[:RECALL_QUESTIONS], "query"))
+    figures = [
+        _recall_figure(database, f"project of {count:,} rows", vectors, project=name)
+        for name, count in ((PROJECT, 100_296), *OTHER_PROJECTS)
+    ]
+    figures += [
+        _recall_figure(database, f"path that keeps {share:.1%}", vectors, prefix=prefix)
+        for prefix, share in PREFIXES
+    ]
+    deleted = vectors[:DELETION_QUESTIONS]
+    for vector in deleted:
+        _delete_nearest(database, vector)
+    return [
+        *figures,
+        _recall_figure(database, f"after deleting the {DELETED:,} nearest rows", deleted),
+    ]
+
+
+def _recall_figure(
+    database: Database,
+    what: str,
+    vectors: Sequence[Vector],
+    *,
+    project: str = PROJECT,
+    prefix: str | None = None,
+) -> Figure:
+    recall = np.mean([_recall(database, v, project=project, prefix=prefix) for v in vectors])
+    return Figure(
+        name=f"recall@{RECALL_K}, {what}", value=float(recall), floor=RECALL_FLOOR, digits=3
+    )
+
+
+def _recall(database: Database, vector: Vector, *, project: str, prefix: str | None) -> float:
+    """The share of the ten nearest rows, by exact search, among the leg's first ten."""
+    with _filtered(database, project=project, prefix=prefix) as (connection, predicate):
+        leg = run_vector_leg(connection, predicate, embedding=vector, depth=200)
+        exact = store.vector_leg(
+            connection, predicate, embedding=vector, depth=RECALL_K, exact=True
+        )
+    found = {row.id for row in leg.rows[:RECALL_K]}
+    return len(found & {row.id for row in exact}) / max(len(exact), 1)
+
+
+@contextmanager
+def _filtered(
+    database: Database, *, project: str, prefix: str | None
+) -> Iterator[tuple[AppConnection, Predicate]]:
+    with database.transaction() as connection:
+        project_id = store.find_project(connection, project).id
+    hard = HardFilter(project_id=project_id, path_prefix=prefix)
+    settings = hnsw_settings(DEFAULT)
+    with database.transaction(projects=[project_id], settings=settings) as connection:
+        yield connection, compile_filter(hard)
+
+
+def _delete_nearest(database: Database, vector: Vector) -> None:
+    with _filtered(database, project=PROJECT, prefix=None) as (connection, predicate):
+        rows = store.vector_leg(connection, predicate, embedding=vector, depth=DELETED, exact=True)
+        project_id = int(str(predicate.parameters["project_id"]))
+        documents: list[UUID] = [row.document_id for row in rows]
+        store.delete_documents(connection, documents, project_id=project_id)
