@@ -1,32 +1,61 @@
 """``make bench``: figures of quality and speed, printed, and written into the documentation.
 
 The folder that ``LASTRO_BENCH_DATA`` names holds a folder for each set, in the BEIR layout. With
-``--what scale`` a project of 100,000 rows is loaded and searched, which takes some minutes, and
-with ``--what trust`` each set with embedders that were made foreign to it, which takes an hour.
+``--what scale indexing`` a project of 100,000 rows is loaded and searched and whole repositories
+are indexed, which takes a quarter of an hour, and with ``--what trust`` each set with embedders
+that were made foreign to it, which takes an hour.
 """
 
 import argparse
 import os
 import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.default_sets import SOURCES
+from benchmarks.indexing import measure_indexing
 from benchmarks.machine import REPOSITORY, conditions
 from benchmarks.quality import TARGETS, measure, quality_table
 from benchmarks.report import between_markers, bullets
-from benchmarks.speed import command_table, scale_table
+from benchmarks.scale import Figure, figure_table, measure_scale
+from benchmarks.speed import command_table
 from benchmarks.trust import Trusted, measure_trust, trust_summary, trust_table
 from lastro.app import App, build
 from lastro.config import load_settings
 from lastro.errors import ConfigError, LastroError, exit_code
 
-PAGE = REPOSITORY / "docs/explanation/how-ranking-is-measured.md"
-HEADING = "## The figures of this release"
 DATA_VARIABLE = "LASTRO_BENCH_DATA"
-TRUST_PAGE = REPOSITORY / "docs/explanation/how-far-vectors-are-trusted.md"
-TRUST_HEADING = "## The figures"
-PARTS = ("quality", "speed", "scale", "trust")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Where the figures of some parts stand, once all of them are measured in one run."""
+
+    path: Path
+    heading: str
+    parts: tuple[str, ...]
+
+
+EXPLANATION = REPOSITORY / "docs/explanation"
+PAGES = (
+    Page(
+        path=EXPLANATION / "how-ranking-is-measured.md",
+        heading="## The figures of this release",
+        parts=("quality", "speed"),
+    ),
+    Page(
+        path=EXPLANATION / "what-it-costs.md",
+        heading="## The figures",
+        parts=("scale", "indexing"),
+    ),
+    Page(
+        path=EXPLANATION / "how-far-vectors-are-trusted.md",
+        heading="## The figures",
+        parts=("trust",),
+    ),
+)
 
 
 def main() -> int:
@@ -48,7 +77,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=(__doc__ or "").replace("`", "")
     )
-    parser.add_argument("--what", nargs="+", choices=PARTS, default=["quality", "speed"])
+    parser.add_argument("--what", nargs="+", choices=list(PARTS), default=["quality", "speed"])
     parser.add_argument(
         "--sets", nargs="+", choices=[source.name for source in SOURCES], metavar="SET"
     )
@@ -68,48 +97,78 @@ def data_folder() -> Path:
 
 
 def _run(app: App, data: Path, options: argparse.Namespace) -> list[str]:
-    blocks: list[str] = []
     faults: list[str] = []
-    targets = [t for t in TARGETS if not options.sets or t.name in options.sets]
     conditions_now = bullets(conditions(app))
-    if "quality" in options.what:
-        measured = measure(app, data, targets, say=_say)
-        faults += [fault for item in measured for fault in item.faults]
-        blocks.append(
-            f"nDCG@10, {_today()}, by `make bench`. Latency is that of documents in chunks:\n\n"
-            f"{quality_table(measured)}"
-        )
-    if "speed" in options.what:
-        blocks.append(f"From the shell:\n\n{command_table(say=_say)}")
-    if "scale" in options.what:
-        blocks.append(f"In a large project:\n\n{scale_table(app, data, say=_say)}")
-    if "trust" in options.what:
-        names = options.sets or [source.name for source in SOURCES]
-        looks = _trusted(app, data, names)
-        faults += [fault for look in looks for fault in look.faults]
-        block = f"{_today()}, by `python -m benchmarks --what trust`:\n\n{trust_summary(looks)}"
-        blocks.append(f"{block}\n\n{trust_table(looks)}")
-        if not (options.sets or options.print_only):
-            _write(TRUST_PAGE, f"{blocks[-1]}\n\n{conditions_now}", heading=TRUST_HEADING)
-    block = "\n\n".join([*blocks, f"Measured with:\n\n{conditions_now}"])
-    print(block)  # noqa: T201
-    is_whole = {"quality", "speed"} <= set(options.what) and len(targets) == len(TARGETS)
-    if is_whole and not options.print_only:
-        _write(PAGE, block, heading=HEADING)
+    for page in PAGES:
+        chosen = [part for part in page.parts if part in options.what]
+        if not chosen:
+            continue
+        blocks: list[str] = []
+        for part in chosen:
+            block, missed = PARTS[part](app, data, options.sets)
+            blocks.append(block)
+            faults += missed
+        text = "\n\n".join([*blocks, f"Measured with:\n\n{conditions_now}"])
+        print(text)  # noqa: T201
+        is_whole = len(chosen) == len(page.parts) and not options.sets
+        if is_whole and not options.print_only:
+            written = between_markers(
+                page.path.read_text(encoding="utf-8"), text, heading=page.heading
+            )
+            page.path.write_text(written, encoding="utf-8")
     return faults
 
 
-def _trusted(app: App, data: Path, names: list[str]) -> list[Trusted]:
+# --- the parts: a block of Markdown, and the floors that were missed
+
+Part = tuple[str, list[str]]
+
+
+def _quality(app: App, data: Path, sets: list[str] | None) -> Part:
+    targets = [t for t in TARGETS if not sets or t.name in sets]
+    measured = measure(app, data, targets, say=_say)
+    block = (
+        f"nDCG@10, {_today()}, by `make bench`. Latency is that of documents in chunks:\n\n"
+        f"{quality_table(measured)}"
+    )
+    return block, [fault for item in measured for fault in item.faults]
+
+
+def _speed(_app: App, _data: Path, _sets: list[str] | None) -> Part:
+    return f"From the shell:\n\n{command_table(say=_say)}", []
+
+
+def _scale(app: App, data: Path, _sets: list[str] | None) -> Part:
+    figures = measure_scale(app, data, say=_say)
+    by = "`python -m benchmarks --what scale indexing`"
+    return _figures(f"In a project of 100,000 rows, {_today()}, by {by}:", figures)
+
+
+def _indexing(app: App, data: Path, _sets: list[str] | None) -> Part:
+    return _figures("Whole repositories:", measure_indexing(app, data, say=_say))
+
+
+def _figures(title: str, figures: list[Figure]) -> Part:
+    missed = [f"{f.name}: {f.value:.{f.digits}f}, floor {f.floor}" for f in figures if f.missed]
+    return f"{title}\n\n{figure_table(figures)}", missed
+
+
+def _trust(app: App, data: Path, sets: list[str] | None) -> Part:
     looks: list[Trusted] = []
-    for look in measure_trust(app, data, names):
+    for look in measure_trust(app, data, sets or [source.name for source in SOURCES]):
         _say(trust_table([look]).splitlines()[-1])
         looks.append(look)
-    return looks
+    block = f"{_today()}, by `python -m benchmarks --what trust`:\n\n{trust_summary(looks)}"
+    return f"{block}\n\n{trust_table(looks)}", [fault for look in looks for fault in look.faults]
 
 
-def _write(page: Path, block: str, *, heading: str) -> None:
-    text = between_markers(page.read_text(encoding="utf-8"), block, heading=heading)
-    page.write_text(text, encoding="utf-8")
+PARTS: Mapping[str, Callable[[App, Path, list[str] | None], Part]] = {
+    "quality": _quality,
+    "speed": _speed,
+    "scale": _scale,
+    "indexing": _indexing,
+    "trust": _trust,
+}
 
 
 def _today() -> str:
