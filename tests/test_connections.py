@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from databases import address, create_database, database_of, drop_database
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Identifier
 from rows import add_chunk, add_project
 
@@ -340,6 +341,36 @@ def test_a_missing_table_is_a_schema_out_of_date(app_database: Database) -> None
     ):
         connection.execute("SELECT FROM lastro.from_the_future")
     assert caught.value.remedy == "run `lastro init`"
+
+
+# What the server says where either lacks; no disk is filled for it.
+SHORTAGE = "DO $$ BEGIN RAISE EXCEPTION '{}' USING ERRCODE = 'disk_full'; END $$"
+
+
+def test_a_full_disk_is_named_by_the_server_s_data_directory(
+    app_database: Database, owner: psycopg.Connection
+) -> None:
+    shown = owner.execute("SHOW data_directory").fetchone()
+    assert shown is not None
+    said = SHORTAGE.format("could not extend file: No space left on device")
+    with (
+        pytest.raises(DatabaseUnavailable) as caught,
+        app_database.transaction() as connection,
+    ):
+        connection.execute(said.encode())
+    if conninfo_to_dict(app_database.url).get("host", "").startswith("/"):
+        assert caught.value.message.startswith(f"the disk of {shown[0]} is full")
+    assert "free some space there" in str(caught.value.remedy)
+
+
+def test_too_little_shared_memory_is_not_taken_for_a_full_disk(owner_url: str) -> None:
+    segment = 'could not resize shared memory segment "/PostgreSQL.7": No space left on device'
+    with (
+        pytest.raises(DatabaseUnavailable, match="too little shared memory") as caught,
+        connect(owner_url) as connection,
+    ):
+        connection.execute(SHORTAGE.format(segment).encode())
+    assert "--shm-size" in str(caught.value.remedy)
 
 
 def test_a_misuse_of_the_driver_is_not_dressed_up(app_database: Database) -> None:
