@@ -327,6 +327,21 @@ def test_ssh_never_asks_for_a_password(tmp_path, clones, monkeypatch) -> None:
     assert "BatchMode=yes" in (tmp_path / "ssh.log").read_text()
 
 
+def test_what_ssh_says_is_told(tmp_path, clones, monkeypatch) -> None:
+    monkeypatch.setenv("GIT_SSH_COMMAND", "echo 'ssh: the tunnel is closed' >&2; exit 255; :")
+    with pytest.raises(RemoteError, match="ssh: the tunnel is closed") as raised:
+        listed(clones, "forge.example:tides.git")
+    assert "./forge.example:tides.git" in (raised.value.remedy or "")
+
+
+def test_a_key_that_is_refused_is_a_matter_of_credentials(clones, monkeypatch) -> None:
+    refusal = "git@forge.example: Permission denied (publickey)."
+    monkeypatch.setenv("GIT_SSH_COMMAND", f"echo '{refusal}' >&2; exit 255; :")
+    with pytest.raises(ConfigError, match="credential") as raised:
+        listed(clones, "git@forge.example:tides.git")
+    assert "ssh-agent" in (raised.value.remedy or "")
+
+
 # --- what a user, a repository or a ref may not do ---------------------------------------------
 
 

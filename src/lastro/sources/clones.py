@@ -20,6 +20,7 @@ from pathlib import Path
 
 from lastro.errors import ConfigError, LastroError, NotFound, RemoteError
 from lastro.sources.addresses import Address
+from lastro.sources.explaining import Unexplained, explain
 from lastro.sources.fetching import Failed, TimedOut, converse
 from lastro.sources.running import CREDENTIAL_VARIABLES, GitFailed, git_command, run_git
 
@@ -110,7 +111,7 @@ class Clones:
             if place.exists():
                 _drop_stale_locks(place)
                 # A clone that is damaged is made afresh; trouble with the server says so at once.
-                with contextlib.suppress(_Unexplained, GitFailed):
+                with contextlib.suppress(Unexplained, GitFailed):
                     self._update(place, address, ref=ref)
                     return place
             self._clone(place, address, ref=ref)
@@ -152,7 +153,7 @@ class Clones:
             run_git(clone, "--git-dir=.", "update-ref", "--no-deref", "HEAD", _HEAD)
         if _COMMIT_ID.fullmatch(ref) and not _holds(clone, ref):
             # Reached by no branch: a server may give it still. Where not, the ref is not found.
-            with contextlib.suppress(NotFound, _Unexplained):
+            with contextlib.suppress(NotFound, Unexplained):
                 self._fetch(clone, address, f"+{ref}:refs/lastro/commits/{ref}")
 
     def _fetch(self, clone: Path, address: Address, *refspecs: str) -> None:
@@ -184,7 +185,7 @@ class Clones:
                 remedy="try again later, or allow more time with LASTRO_GIT_TIMEOUT_S",
             ) from None
         except Failed as error:
-            raise _explain(address, self._redacted(error.said)) from None
+            raise explain(address, self._redacted(error.said)) from None
 
     def _environment(self, address: Address) -> dict[str, str]:
         kept = {
@@ -304,94 +305,3 @@ def _holds(clone: Path, commit: str) -> bool:
     except LastroError:
         return False
     return True
-
-
-# --- what went wrong ---------------------------------------------------------------------------
-
-# Lower-case parts of what git 2.31 to 2.50 and ssh say under LC_ALL=C.
-_REFUSED = (
-    "authentication failed",
-    "could not read username",
-    "could not read password",
-    "returned error: 401",
-    "returned error: 403",
-    "permission denied (",
-    "access denied",
-)
-_ABSENT = (
-    "repository not found",
-    "not found",
-    "does not appear to be a git repository",
-    "does not exist",
-    "no such file or directory",
-)
-_UNREACHED = (
-    "could not resolve host",
-    "couldn't connect",
-    "failed to connect",
-    "connection refused",
-    "connection timed out",
-    "connection reset",
-    "connection closed",
-    "network is unreachable",
-    "no route to host",
-    "host key verification failed",
-    "ssl certificate",
-    "operation too slow",
-    "empty reply from server",
-    "returned error: 5",
-    "transport '",
-    "kex_exchange_identification",
-    "timed out",
-)
-
-
-class _Unexplained(RemoteError):
-    """Git failed for a reason that may lie in the clone."""
-
-
-def _explain(address: Address, said: str) -> LastroError:
-    """The error that git's words mean."""
-    words = said.lower()
-    if "couldn't find remote ref head" in words:
-        return NotFound(
-            f"{address.url} has no commit at its default branch",
-            remedy="name a branch, a tag or a commit with --ref",
-        )
-    if any(part in words for part in _REFUSED):
-        return ConfigError(
-            f"{address.url} refused the credential, or wants one",
-            remedy=_credential_remedy(address),
-        )
-    if "couldn't find remote ref" in words or "unadvertised object" in words:
-        return NotFound(f"{address.url} does not give that commit", remedy="name another ref")
-    if "not a git repository" in words:
-        return _Unexplained(f"the clone of {address.url} is damaged")
-    if any(part in words for part in _ABSENT):
-        return NotFound(
-            f"there is no repository {address.url}, or it is not yours to see",
-            remedy=f"check the address; for a private one, {_credential_remedy(address)}",
-        )
-    kind = RemoteError if any(part in words for part in _UNREACHED) else _Unexplained
-    return kind(
-        f"{address.url} could not be fetched: {_main_line(said)}",
-        remedy="check the address and the network, then try again; nothing in the index was "
-        "changed",
-    )
-
-
-def _credential_remedy(address: Address) -> str:
-    if address.protocol == "ssh":
-        return "load a key that the server knows into ssh-agent; nothing is asked for"
-    return (
-        "set LASTRO_GIT_TOKEN (and LASTRO_GIT_USERNAME where the host wants one), or store the "
-        "credential in git's credential helper"
-    )
-
-
-def _main_line(said: str) -> str:
-    """Git's own verdict, else the last line; progress is overwritten in place and no verdict."""
-    lines = [line.strip() for line in re.split(r"[\r\n]+", said) if line.strip()]
-    verdict = next((line for line in lines if line.startswith(("fatal:", "error:"))), None)
-    line = verdict or (lines[-1] if lines else "it ended early")
-    return re.sub(r"^(?:fatal|error): ", "", line)
