@@ -334,6 +334,25 @@ def test_what_ssh_says_is_told(tmp_path, clones, monkeypatch) -> None:
     assert "./forge.example:tides.git" in (raised.value.remedy or "")
 
 
+def test_what_a_terminal_would_obey_is_not_told(clones, monkeypatch) -> None:
+    monkeypatch.setenv("GIT_SSH_COMMAND", "printf '\\033]0;owned\\007%01000d\n' 7 >&2; exit 255; :")
+    with pytest.raises(RemoteError) as raised:
+        listed(clones, "forge.example:tides.git")
+    assert raised.value.message.isprintable()
+    assert len(raised.value.message) < 600
+
+
+def test_settings_that_the_environment_gives_git_are_kept(private, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", f"url.http://{private.host}/.insteadOf")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "http://127.0.0.1:1/")
+    clones = holder(tmp_path)
+    # the token is for the host of the address, not for where a setting leads
+    with pytest.raises(ConfigError, match="credential"):
+        listed(clones, "http://127.0.0.1:1/tides.git")
+    assert {sent for _, sent in private.asked} == {None}
+
+
 def test_a_key_that_is_refused_is_a_matter_of_credentials(clones, monkeypatch) -> None:
     refusal = "git@forge.example: Permission denied (publickey)."
     monkeypatch.setenv("GIT_SSH_COMMAND", f"echo '{refusal}' >&2; exit 255; :")

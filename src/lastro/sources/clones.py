@@ -205,7 +205,9 @@ class Clones:
         }
         if address.protocol == "ssh" and not {"GIT_SSH", "GIT_SSH_COMMAND"} & kept.keys():
             environment |= _ssh(self.folder)
-        return environment | self._helper(address, already=int(kept.get("GIT_CONFIG_COUNT") or 0))
+        counted = kept.get("GIT_CONFIG_COUNT", "")
+        already = int(counted) if counted.isdecimal() else 0
+        return environment | self._helper(address, already=already)
 
     def _helper(self, address: Address, *, already: int) -> dict[str, str]:
         """Variables that make git ask for our token, for this server alone and nobody else.

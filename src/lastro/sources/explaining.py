@@ -47,6 +47,10 @@ _UNREACHED = (
 _NO_ANSWER = "fatal: Could not read from remote repository."
 
 
+# A server may say as much as it likes.
+_MAX_CHARS = 400
+
+
 class Unexplained(RemoteError):
     """Git failed for a reason that may lie in the clone."""
 
@@ -103,4 +107,6 @@ def _main_line(said: str) -> str:
     if verdict == _NO_ANSWER and lines[0] != verdict:
         verdict = lines[0]  # what ssh said of it
     line = verdict or (lines[-1] if lines else "it ended early")
-    return re.sub(r"^(?:fatal|error): ", "", line)
+    shown = re.sub(r"^(?:fatal|error): ", "", line)[:_MAX_CHARS]
+    # A server's words may hold what a terminal obeys.
+    return "".join(one if one.isprintable() else " " for one in shown)
