@@ -50,6 +50,7 @@ class Script:
     cut: bool = False
     drop: bool = False
     trickle: bool = False
+    stall: bool = False
     location: str | None = None
     only_embeds: bool = False
     tokens: int | None = None
@@ -140,6 +141,9 @@ class _Handler(BaseHTTPRequestHandler):
         if script.cut and self.command == "POST":
             self.wfile.write(body[: len(body) // 2])
             self.close_connection = True
+        elif script.stall and self.command == "POST":
+            self.wfile.write(body[: len(body) // 2])
+            self._wait(60.0)
         elif script.trickle and self.command == "POST":
             for position in range(len(body)):
                 if self.server.stopping.wait(0.02):

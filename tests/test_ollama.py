@@ -166,6 +166,15 @@ def test_a_body_that_comes_drop_by_drop_is_late_too(script, make):
     assert time.monotonic() - started < 4.0
 
 
+def test_a_body_that_stops_half_way_is_late_within_the_one_deadline(script, make):
+    script.stall, script.delay_per_text_s = True, 1.5
+    embedder = make(settings=replace(PATIENT, query_timeout_s=2.0))
+    started = time.monotonic()
+    assert reason_of(lambda: embedder.embed(["tide"], "query")) == "embedder_timeout"
+    # Not 2 s for the head, which comes after 1.5 s, and 2 s more for the body.
+    assert time.monotonic() - started < 3.2
+
+
 @pytest.mark.parametrize("status", [400, 401, 403, 429, 500, 503])
 def test_a_refusal_is_a_refusal_and_quotes_the_server(script, make, status: int):
     script.status = status

@@ -12,6 +12,8 @@ from lastro.errors import ConfigError, ProviderError
 from lastro.types import DegradedReason
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from urllib3 import BaseHTTPResponse, PoolManager
 
 DEFAULT_PORT = 11434
@@ -164,18 +166,29 @@ class OllamaClient:
 
 
 def _read(response: "BaseHTTPResponse", *, ends: float) -> bytes:
-    """The whole body; a server that sends it drop by drop is late all the same."""
+    """The whole body; a server that sends it drop by drop, or stops, is late all the same."""
     from urllib3 import exceptions
 
+    # The library's own time-out begins anew with every piece.
+    sock = cast("socket | None", getattr(response.connection, "sock", None))
+    usual_s = None if sock is None else sock.gettimeout()
     pieces: list[bytes] = []
     size = 0
-    while piece := response.read1(_PIECE_BYTES):
+    while True:
+        left_s = ends - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        if sock is not None:
+            sock.settimeout(left_s)
+        piece = response.read1(_PIECE_BYTES)
+        if not piece:
+            break
         size += len(piece)
         if size > MAX_REPLY_BYTES:
             raise exceptions.HTTPError(f"more than {MAX_REPLY_BYTES} bytes")
-        if time.monotonic() > ends:
-            raise TimeoutError
         pieces.append(piece)
+    if sock is not None:
+        sock.settimeout(usual_s)
     return b"".join(pieces)
 
 
