@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from lastro import adoption, projects
 from lastro import search as searching
@@ -42,7 +42,9 @@ if TYPE_CHECKING:
     from lastro.calibrating import Calibrated, CalibrationRequest, SelfCalibrated
     from lastro.chunk_sweep import Sweep, SweepRequest
     from lastro.erasing import Erased
+    from lastro.exporting import Exported, Write
     from lastro.golden_runs import GoldenRuns
+    from lastro.importing import Imported
     from lastro.sources.clones import Clones
     from lastro.why_findings import Why
     from lastro.writing import Writer
@@ -352,6 +354,27 @@ class App:
     def projects(self) -> list[ProjectSummary]:
         """Every project with its counts, by name."""
         return projects.list_projects(self.database)
+
+    def export_project(self, project: str, write: "Write", *, vectors: bool = True) -> "Exported":
+        """Write a project as lines; see ``lastro.exporting.export_project`` for errors."""
+        from lastro.exporting import export_project
+
+        return export_project(self.database, project, write, vectors=vectors)
+
+    def import_project(
+        self, stream: BinaryIO, *, project: str | None = None, vectors: bool = True
+    ) -> "Imported":
+        """Store an exported project; see ``lastro.importing.import_project`` for errors."""
+        from lastro.importing import import_project
+
+        return import_project(
+            self.database,
+            stream,
+            project=project,
+            vectors=vectors,
+            writer=self.writer(),
+            admin_url=self._admin_url,
+        )
 
     def erase_project(self, project: str) -> "Erased":
         """Erase a project for good; see ``lastro.erasing.erase_project`` for errors."""

@@ -55,7 +55,7 @@ class StatementTimeout(DatabaseUnavailable):
 
 
 class Contention(DatabaseUnavailable):
-    """Two transactions were in each other's way, and PostgreSQL undid this one: it may be retried."""
+    """Two transactions were in each other's way, and PostgreSQL undid this one: try it again."""
 
 
 class NotFound(LastroError):

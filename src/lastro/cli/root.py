@@ -19,6 +19,7 @@ from lastro.cli import (
     evaluate,
     golden,
     inspecting,
+    moving,
     profiles,
     why,
     working,
@@ -41,6 +42,8 @@ app.command("search")(working.search)
 app.command("why")(why.why)
 app.command("calibrate")(calibrate.calibrate)
 app.command("status")(inspecting.status)
+app.command("export")(moving.export)
+app.command("import")(moving.import_)
 app.command("config")(configuration.config)
 app.command("doctor")(inspecting.doctor)
 app.command("init")(database.init)

@@ -30,7 +30,7 @@ APP_ROLE = "lastro_app"
 CONNECT_TIMEOUT_S = 10
 POOL_TIMEOUT_S = 30.0
 POOL_MAX_SIZE = 10
-# A deadlock undoes one of its transactions and lets the other go on, so the second try mostly works.
+# A deadlock undoes one of its transactions and lets the other go on: mostly the second try works.
 CONTENTION_ATTEMPTS = 5
 CONTENTION_PAUSE_S = 0.05
 

@@ -5,6 +5,7 @@ as the file of ``sql/queries`` that it alone calls; users write ``from lastro im
 """
 
 from lastro.db.pool import AppConnection
+from lastro.store.archive import archived_rows, insert_archived, table_fields
 from lastro.store.documents import (
     ChunkRow,
     DocumentRow,
@@ -58,6 +59,7 @@ from lastro.store.projects import (
     Source,
     SourceKind,
     all_projects,
+    create_project,
     ensure_project,
     find_project,
     folder_projects,
@@ -153,6 +155,7 @@ __all__ = [
     "add_vector_index",
     "adopt_profile",
     "all_projects",
+    "archived_rows",
     "cache_embeddings",
     "cached_embeddings",
     "chunk_places",
@@ -163,6 +166,7 @@ __all__ = [
     "corpus_state",
     "count_chunks",
     "count_up_to",
+    "create_project",
     "delete_documents",
     "delete_golden_set",
     "delete_project",
@@ -185,6 +189,7 @@ __all__ = [
     "has_vector_index",
     "held_words",
     "index_state",
+    "insert_archived",
     "insert_documents",
     "insert_golden_set",
     "insert_run",
@@ -219,6 +224,7 @@ __all__ = [
     "source_documents",
     "statistics_are_current",
     "stored_profiles",
+    "table_fields",
     "unlock_project",
     "vacuum_erased",
     "vector_dimension",

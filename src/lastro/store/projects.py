@@ -83,10 +83,15 @@ def find_project(connection: AppConnection, slug: str) -> Project:
     return found
 
 
+def create_project(connection: AppConnection, slug: str) -> Project | None:
+    """A new project called ``slug``; None where there is one already."""
+    with connection.cursor(row_factory=class_row(Project)) as cursor:
+        return cursor.execute(load_queries("projects")["create_project"], {"slug": slug}).fetchone()
+
+
 def ensure_project(connection: AppConnection, slug: str) -> Project:
     """The project called ``slug``, created where it is missing."""
-    connection.execute(load_queries("projects")["create_project"], {"slug": slug})
-    return find_project(connection, slug)
+    return create_project(connection, slug) or find_project(connection, slug)
 
 
 def all_projects(connection: AppConnection) -> list[Project]:

@@ -63,11 +63,11 @@ WHERE project_id = %(project_id)s
 ORDER BY name;
 
 -- name: find_source
--- The sources of a folder, in any visible project; few rows, read whole.
+-- The sources of a folder, in any visible project, a copy after its original; few rows, read whole.
 SELECT p.slug, s.name
 FROM lastro.sources AS s JOIN lastro.projects AS p ON p.id = s.project_id
 WHERE s.root = %(root)s
-ORDER BY s.indexed_at DESC NULLS LAST, p.slug;
+ORDER BY s.indexed_at DESC NULLS LAST, p.id;
 
 -- name: save_source
 -- Revision, time and skipped files are those of the last run that finished, kind and ref those of

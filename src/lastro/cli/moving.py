@@ -1,0 +1,121 @@
+"""``lastro export`` and ``lastro import``: a project as a file of JSON lines."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+from rich.text import Text
+
+from lastro.app import build
+from lastro.cli.options import Format, FormatOption
+from lastro.cli.output import escaped, print_data, print_json, print_warning
+from lastro.config import load_settings
+from lastro.errors import EXIT_DONE, EXIT_PARTIAL, Conflict, InvalidInput, NotFound
+from lastro.wire import to_json
+
+STREAM = Path("-")
+NoVectorsOption = Annotated[bool, typer.Option("--no-vectors", help="Texts alone.")]
+
+
+def export(
+    project: Annotated[str, typer.Argument(metavar="PROJECT", help="The project's name.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="[FILE]", help="A new file; by default stdout.")
+    ] = STREAM,
+    *,
+    no_vectors: NoVectorsOption = False,
+    format_: FormatOption = Format.TABLE,
+) -> None:
+    """Write a project as JSON Lines, to be imported elsewhere."""
+    with build(load_settings()) as app:
+        app.sources(project)  # it is there, or no file is made
+        with _written(file) as stream:
+            exported = app.export_project(project, stream.write, vectors=not no_vectors)
+    if file == STREAM:
+        return
+    if format_ is Format.JSON:
+        print_json(to_json(exported))
+    else:
+        print_data(
+            [Text(f"{_amount(exported.documents, exported.chunks)} in {escaped(str(file))}")]
+        )
+
+
+def import_(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="What `lastro export` wrote; - is stdin.")
+    ],
+    *,
+    project: Annotated[
+        str | None,
+        typer.Option(
+            "--project",
+            metavar="NEW",
+            help="A new name; by default the one in the file.",
+            show_default=False,
+        ),
+    ] = None,
+    no_vectors: NoVectorsOption = False,
+    format_: FormatOption = Format.TABLE,
+) -> int:
+    """Store an exported project, whole or not at all."""
+    with build(load_settings()) as app, _read(file) as stream:
+        imported = app.import_project(stream, project=project, vectors=not no_vectors)
+    embedding = imported.embedding
+    if embedding.reason is not None:
+        print_warning(
+            f"{embedding.skipped} texts have no vector ({embedding.reason}); complete them with "
+            f"`lastro index --repair --project {imported.project}`"
+        )
+    if format_ is Format.JSON:
+        print_json(to_json(imported))
+    else:
+        amount = _amount(imported.documents, imported.chunks)
+        print_data([Text.assemble("project ", (escaped(imported.project), "bold"), f": {amount}")])
+    return EXIT_DONE if embedding.reason is None else EXIT_PARTIAL
+
+
+def _amount(documents: int, chunks: int) -> str:
+    return f"{documents} documents, {chunks} chunks"
+
+
+@contextlib.contextmanager
+def _written(file: Path) -> Generator[BinaryIO]:
+    """A new file, which has its name only when it is whole. Errors: Conflict, InvalidInput."""
+    if file == STREAM:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    if file.exists():
+        raise Conflict(f"{file} exists already", remedy="name another file")
+    part = file.with_name(f"{file.name}.part")
+    try:
+        with part.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.rename(file)
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be written: {error.strerror}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _read(file: Path) -> Generator[BinaryIO]:
+    if file == STREAM:
+        yield sys.stdin.buffer
+        return
+    try:
+        stream = file.open("rb")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFound(f"there is no file {file}") from error
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read: {error.strerror}") from error
+    with stream:
+        yield stream
