@@ -106,6 +106,17 @@ def test_nothing_lives_on_after_the_server_is_killed(home: Path) -> None:
     assert wait_until(lambda: not any(pm.alive(pid) for pid in (*family, *processes_of(home))))
 
 
+def test_an_upgrade_killed_before_its_last_step_is_finished_by_the_next_start(home: Path) -> None:
+    with psycopg.connect(server(home).start(), autocommit=True) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS new AS SELECT 42 AS answer")
+    server(home).stop()
+    data = home / "postgres" / "data"
+    data.rename(data.with_name("data.upgraded"))
+    data.with_name("data.old").mkdir()  # the old one had been moved away
+    assert value(server(home).start(), "SELECT answer FROM new") == 42
+    assert not data.with_name("data.old").exists()
+
+
 # --- waiting -----------------------------------------------------------
 
 
