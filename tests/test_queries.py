@@ -232,6 +232,28 @@ def test_below_the_row_count_the_vector_leg_reads_every_row_that_is_kept(
     assert "chunks_embedding_idx" not in indexes(plan)
 
 
+def test_directly_after_a_bulk_delete_the_nearest_rows_that_are_left_are_found(
+    library: Database,
+) -> None:
+    # No VACUUM can come between: the rows are dead to this transaction alone, and in the index.
+    predicate = compile_filter(HardFilter(project_id=LARGE))
+    by_distance = (
+        "SELECT id FROM (SELECT id, embedding <=> %s::halfvec AS distance FROM lastro.chunks"
+        " WHERE project_id = %s OFFSET 0) AS d ORDER BY distance, id LIMIT 410"
+    )
+    vector = query_vector()
+    with library.transaction(projects=[LARGE], settings=hnsw_settings(DEFAULT)) as connection:
+        rows = connection.execute(by_distance, [HalfVector(vector), LARGE]).fetchall()
+        nearest = [id_ for (id_,) in rows]
+        connection.execute("DELETE FROM lastro.chunks WHERE id = ANY (%s)", [nearest[:400]])
+        leg = run_vector_leg(connection, predicate, embedding=vector, depth=200)
+        found = [row.id for row in leg.rows]
+        raise psycopg.Rollback
+    assert leg.explain["plan"] == "hnsw"
+    assert len(found) == 200
+    assert len({*found[:10]} & {*nearest[400:]}) >= 9
+
+
 def test_the_row_count_lies_between_the_projects_of_this_file() -> None:
     assert ROWS[ONE_LANGUAGE] < EXACT_ROWS < ROWS[LARGE] * 9 // 10
 
