@@ -60,7 +60,9 @@ def test_nothing_adopted_cannot_be_rolled_back(app_database, project) -> None:
         adoption.roll_back(app_database, SHIPPED, "default", project="team", embedder=EMBEDDER)
 
 
-@pytest.mark.parametrize("name", ["default@7", "default@", "nope", "default@99999999999"])
+@pytest.mark.parametrize(
+    "name", ["default@7", "default@", "nope", "default@99999999999", "default@\u0662"]
+)
 def test_an_unknown_version_names_those_that_are_known(app_database, project, name) -> None:
     adoption.save(app_database, MINE, project="team", after=1)
     with pytest.raises(InvalidInput) as caught:
@@ -77,6 +79,13 @@ def test_a_version_can_be_named_without_being_adopted(app_database, project) -> 
 def test_numbers_of_another_embedder_are_called_uncalibrated(app_database, project) -> None:
     adoption.save(app_database, replace(MINE, embedder="e5-small"), project="team", after=1)
     assert answering(app_database, project, "default@2").calibrated is False
+
+
+@pytest.mark.parametrize("name", ["default", "default@"])
+def test_a_name_without_a_version_is_told_how_to_write_one(app_database, project, name) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        adoption.adopt(app_database, SHIPPED, name, project="team", embedder=EMBEDDER)
+    assert "write default@VERSION" in (caught.value.remedy or "")
 
 
 def test_another_project_does_not_see_the_adoption(app_database, project) -> None:

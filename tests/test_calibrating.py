@@ -175,7 +175,10 @@ def test_questions_without_any_answer_cannot_calibrate() -> None:
         choose(cached, DEFAULT, CalibrationRequest(golden=("x",)))
 
 
-@pytest.mark.parametrize("options", [{"precision": 1.5}, {"settings": 0}, {"name": "a@b"}])
+@pytest.mark.parametrize(
+    "options",
+    [{"precision": 1.5}, {"settings": 0}, {"name": "a@b"}, {"seed": -1}, {"name": "kb-rrf"}],
+)
 def test_what_makes_no_sense_is_refused(engine, owner_url, options) -> None:
     with pytest.raises(InvalidInput):
         calibrate(
@@ -203,6 +206,13 @@ def test_every_size_is_tried_once_and_the_current_one_first() -> None:
     tried = chunk_settings(ChunkSettings(), request)
     # an overlap of 150 is more than half of 200
     assert [(c.target_chars, c.overlap_chars) for c in tried] == [(1200, 150), (200, 0), (1200, 0)]
+
+
+@pytest.mark.parametrize(("target", "overlap"), [(0, 0), (-1, 0), (300, 400), (600, -1)])
+def test_a_size_that_cannot_be_tried_is_refused_and_not_left_out(target, overlap) -> None:
+    request = SweepRequest(golden="x", target_chars=(600, target), overlap_chars=(overlap,))
+    with pytest.raises(InvalidInput):
+        chunk_settings(ChunkSettings(), request)
 
 
 def test_a_size_is_recommended_where_its_gain_is_certain() -> None:
@@ -320,6 +330,13 @@ def test_a_golden_set_and_self_exclude_each_other_and_one_is_needed(command, wor
     code, _, err = command(*words)
     assert code == 2
     assert "--self" in err
+
+
+@pytest.mark.parametrize("words", [["--chunking"], ["--precision", "0.9"], ["--name", "mine"]])
+def test_what_self_cannot_do_is_refused_and_not_passed_over(command, words) -> None:
+    code, _, err = command("--self", *words)
+    assert code == 2
+    assert words[0] in err
 
 
 def test_sizes_without_the_sweep_are_refused(command) -> None:

@@ -6,6 +6,8 @@ import pytest
 from made_runs import a_result, a_run, unanswerable
 
 from lastro.comparing import Comparison, Difference, compare, comparison_json
+from lastro.errors import InvalidInput
+from lastro.reports.wording import verdict
 from lastro.runs import Run
 
 NAMES = ("before", "after")
@@ -25,6 +27,17 @@ def test_equal_runs_differ_in_nothing() -> None:
     assert (found.worse, found.better, found.got_worse) == ((), (), False)
     assert {d.difference for d in found.differences if d.n} == {0}
     assert difference(found, "mrr").p == 1
+
+
+def test_a_seed_below_zero_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="seed is -1"):
+        compare(many(1), many(2), names=NAMES, seed=-1)
+
+
+def test_a_measure_that_one_run_does_not_have_is_not_called_the_same() -> None:
+    shown, silent = many(1), many(1, hits=())
+    found = difference(compare(shown, silent, names=NAMES), "citationPrecision")
+    assert (found.before, found.after, verdict(found)) == (1, None, "not in both")
 
 
 def test_a_difference_is_after_minus_before_with_its_p() -> None:

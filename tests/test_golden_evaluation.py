@@ -199,7 +199,10 @@ def test_a_set_that_is_not_there_is_not_found(command: Command) -> None:
     assert "nowhere.jsonl" in command.err
 
 
-@pytest.mark.parametrize("words", [["-k", "0"], ["--profile", "mine"], ["--fail-below", "ndcg=1"]])
+@pytest.mark.parametrize(
+    "words",
+    [["-k", "0"], ["--profile", "mine"], ["--fail-below", "ndcg=1"], ["--seed", "-1"]],
+)
 def test_a_request_that_cannot_be_met_is_wrong_input(command: Command, words: list[str]) -> None:
     command("eval", "run", command.golden(), *words, code=2)
     assert command.json("eval", "runs") == {"runs": []}

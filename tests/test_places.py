@@ -30,7 +30,26 @@ def test_a_place_is_written_as_in_a_citation(text: str, place: FilePlace):
     assert parse_place(text) == place
 
 
-@pytest.mark.parametrize("text", ["", "  ", "/a.md", "../a.md", "docs/", "a.md:9-3", "a.md:0"])
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("a #1: b.md", FilePlace(path="a #1: b.md")),
+        ("./a #1: b.md#tools", FilePlace(path="a #1: b.md", heading=("tools",))),
+        ("a #1: b.md:4-6", FilePlace(path="a #1: b.md", lines=(4, 6))),
+        ("v1:0", FilePlace(path="v1:0")),
+        ("v1:2", FilePlace(path="v1", lines=(2, 2))),
+        ("v1.md", FilePlace(path="v1.md")),
+    ],
+)
+def test_a_mark_of_a_place_may_be_part_of_a_known_name(text: str, place: FilePlace):
+    assert parse_place(text, paths=["v1", "v1:0", "a #1: b.md", "a"]) == place
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "  ", "/a.md", "../a.md", "docs/", "a.md:9-3", "a.md:0", f"a.md:{'9' * 5000}"],
+    ids=["none", "blank", "root", "above", "folder", "reversed", "zero", "long"],
+)
 def test_what_is_no_place_is_refused(text: str):
     with pytest.raises(InvalidInput):
         parse_place(text)

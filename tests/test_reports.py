@@ -63,6 +63,14 @@ def test_what_a_question_says_is_text_on_the_page() -> None:
     assert "&lt;script&gt;" in said
 
 
+def test_no_control_character_of_a_question_reaches_a_page_or_a_table() -> None:
+    before = a_run(a_result("a", question="Is it \x1b[31mred\x07\x9b2J?"))
+    after = a_run(a_result("a", question="Is it \x1b[31mred\x07\x9b2J?", ranks=(9,)))
+    table = comparison_markdown(compare(before, after, names=("1", "2")))
+    assert "red" in table
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", page(before) + table)
+
+
 def test_every_drawing_is_well_formed() -> None:
     drawings = re.findall(r"<svg.*?</svg>", page(a_full_run()), re.DOTALL)
     assert len(drawings) == 4

@@ -133,6 +133,13 @@ def test_a_target_above_what_can_be_had_is_said_and_not_recommended() -> None:
     assert "out of reach" in (choice.refusal or "")
 
 
+@pytest.mark.parametrize("precision", [None, 0.5])
+def test_nothing_is_recommended_on_fewer_than_twenty_questions(precision) -> None:
+    questions = told(19, right=0.9, wrong=0.1, unanswerable=9)
+    choice = choose_thresholds(questions, DEFAULT, base=BASE, precision=precision)
+    assert "19 questions are too few" in (choice.refusal or "")
+
+
 def test_without_unanswerable_questions_abstention_is_not_measured() -> None:
     choice = choose_thresholds(told(40, right=0.6, wrong=0.2), DEFAULT, base=BASE, precision=0.5)
     assert not choice.abstention_measured

@@ -153,6 +153,12 @@ def test_a_place_that_is_none_is_refused(railway: Railway):
         railway.why("coal", "docs/tenders.md:9-3")
 
 
+def test_a_file_with_a_mark_in_its_name_is_found_whole(railway: Railway):
+    railway.index({**FILES, "docs/Bell #1: north.md": "# Bell\n\nThe bell tolls.\n"})
+    told = railway.why("bell tolls", "docs/Bell #1: north.md#bell")
+    assert (told.point, told.rank) == ("hit", 1)
+
+
 # --- filtered
 
 

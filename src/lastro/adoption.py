@@ -73,7 +73,9 @@ def _version(
     *,
     project_id: int,
 ) -> Profile:
-    if version.isdecimal() and len(version) < 10:  # an integer column holds no more
+    if (
+        version.isascii() and version.isdecimal() and len(version) < 10
+    ):  # an integer column holds no more
         if name in profiles and profiles[name].version == int(version):
             return profiles[name]
         body = store.find_profile(connection, name, version=int(version), project_id=project_id)
@@ -137,7 +139,7 @@ def adopt(
     plain, _, version = name.partition("@")
     if not version:
         raise InvalidInput(
-            f"{name!r} names no version", remedy=f"write {name}@VERSION; see `lastro profiles`"
+            f"{name!r} names no version", remedy=f"write {plain}@VERSION; see `lastro profiles`"
         )
     with database.transaction() as connection:
         tenant = store.find_project(connection, project)

@@ -13,7 +13,6 @@ from lastro import adoption, store
 from lastro.beir import RetrievalSet, load_set
 from lastro.calibration import (
     DEFAULT_SETTINGS,
-    LEAST_QUESTIONS,
     Choice,
     recommend,
     settings_of,
@@ -26,8 +25,9 @@ from lastro.errors import InvalidInput, NotFound
 from lastro.evaluation import loaded
 from lastro.golden import GoldenSet, golden_set
 from lastro.golden_evaluation import load_golden
+from lastro.intervals import LEAST_QUESTIONS, check_seed
 from lastro.leg_cache import cache_golden, cache_set
-from lastro.profiles import Profile, Thresholds
+from lastro.profiles import ADR_0080, KB_RRF, Profile, Thresholds
 from lastro.replay import CachedQuestion, ndcg_matrix
 from lastro.search import Engine, profile_of
 from lastro.self_calibration import self_calibrate
@@ -122,6 +122,11 @@ def calibrate(
             by_set=len(request.golden) > 1,
             progress=progress,
         )
+        if one.content_hash in {other.content_hash for other in used}:
+            raise InvalidInput(
+                f"{one.name} is there twice; its questions would count double",
+                remedy="name each set once",
+            )
         used.append(one)
         cached += questions
     choice, thresholds, kept = choose(cached, base, request)
@@ -162,8 +167,15 @@ def _check(request: CalibrationRequest) -> None:
         raise InvalidInput(f"a precision of {request.precision:g} is no share from 0 to 1")
     if request.settings < 1:
         raise InvalidInput(f"{request.settings} settings leave none to try")
+    check_seed(request.seed)
     if request.name is not None and (not request.name.strip() or "@" in request.name):
         raise InvalidInput(f"{request.name!r} cannot name a profile")
+    verbatim = {ADR_0080.name, KB_RRF.name} - {request.profile.partition("@")[0]}
+    if request.name in verbatim:
+        raise InvalidInput(
+            f"{request.name!r} means the numbers of a record, and these would be others",
+            remedy="give them another name",
+        )
 
 
 def _exists(engine: Engine, project: str) -> bool:

@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lastro.intervals import Interval, mean_interval
+from lastro.intervals import LEAST_QUESTIONS, Interval, mean_interval
 from lastro.profiles import Cosine, Fusion, Profile
 from lastro.replay import CachedQuestion
 
 DEFAULT_SETTINGS = 10_000
 FOLDS = 5
-# Fewer questions than this cannot be told from chance by any choice.
-LEAST_QUESTIONS = 20
 # How many numbers may differ from the base's, tried in this order; the last is: any.
 FREEDOMS = (1, 2, 99)
 # Rounds of drawing after which a space is taken to hold no more settings.

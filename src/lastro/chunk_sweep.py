@@ -17,7 +17,7 @@ from lastro.errors import InvalidInput
 from lastro.evaluation import PROJECT
 from lastro.golden_evaluation import load_golden
 from lastro.indexing import index
-from lastro.intervals import CONFIDENCE, Interval, difference_interval
+from lastro.intervals import CONFIDENCE, Interval, check_seed, difference_interval
 from lastro.leg_cache import cache_golden
 from lastro.profiles import Profile
 from lastro.projects import project_sources
@@ -84,6 +84,7 @@ def sweep(
     indexed, and neither sessions nor entries. Errors: as ``calibrating.calibrate``, InvalidInput
     for sizes that exclude each other.
     """
+    check_seed(request.seed)
     tried = chunk_settings(pipeline.chunking, request)
     figures: list[NDArray[np.float32]] = []
     for number, chunking in enumerate(tried):
@@ -106,7 +107,16 @@ def sweep(
 
 
 def chunk_settings(current: ChunkSettings, request: SweepRequest) -> list[ChunkSettings]:
-    """The current sizes, then every other target with every overlap of at most half of it. Pure."""
+    """The current sizes, then every other target with every overlap of at most half of it. Pure.
+
+    Errors: InvalidInput for a size that goes with none of the others.
+    """
+    for target in request.target_chars:
+        if min(request.overlap_chars) > target // 2 or target < 1:
+            raise InvalidInput(
+                f"chunks of {target} characters go with no overlap that is to be tried",
+                remedy="an overlap is at most half of the size; give other --target or --overlap",
+            )
     sizes = product(request.target_chars, request.overlap_chars)
     others = [
         replace(current, target_chars=target, overlap_chars=overlap)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lastro.figures import OF_HITS, measures, part_of
-from lastro.intervals import Sums, difference_interval, holm, randomisation_p, shares
+from lastro.intervals import Sums, check_seed, difference_interval, holm, randomisation_p, shares
 from lastro.metrics import NDCG_DEPTH
 from lastro.runs import QuestionResult, Run, changes
 from lastro.wire import to_json
@@ -83,7 +83,11 @@ class Comparison:
 
 
 def compare(before: Run, after: Run, *, names: tuple[str, str], seed: int = 0) -> Comparison:
-    """What changed from ``before`` to ``after``, worst questions first; recall at the later k."""
+    """What changed from ``before`` to ``after``, worst questions first; recall at the later k.
+
+    Errors: InvalidInput for a seed that is none.
+    """
+    check_seed(seed)
     ids = list(dict.fromkeys([*before.by_id, *after.by_id]))
     pairs = [(before.by_id.get(id_), after.by_id.get(id_)) for id_ in ids]
     tested = [(measure, *_sums(measure, pairs, k=after.k)) for measure in measures(after.k)]

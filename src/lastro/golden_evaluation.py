@@ -20,6 +20,7 @@ from lastro.embedders import fingerprint
 from lastro.embedding import embed_texts
 from lastro.golden import Answer, GoldenQuestion, GoldenSet
 from lastro.golden_sets import find_golden, place_text, read_golden
+from lastro.intervals import check_seed
 from lastro.judging import JudgedQuestion, judged_chunks
 from lastro.places import EntityPlace, FilePlace, SessionPlace, normal_path
 from lastro.profiles import Profile, Thresholds
@@ -106,6 +107,7 @@ def run_golden(
     Errors: NotFound for the project, InvalidInput for the profile and k, EmbedderMismatch. An
     embedder that fails is no error: the results say that their searches were degraded.
     """
+    check_seed(request.seed)
     started_at = datetime.now(UTC)
     ground = _ground(engine, golden, project=project, pipeline=pipeline)
     judged = ground.judged

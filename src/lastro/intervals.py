@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lastro.errors import InvalidInput
+
 CONFIDENCE = 0.95
 # Percentile intervals need 1,000 or more. Source: Efron and Tibshirani, An Introduction to the
 # Bootstrap, 1993, chapter 13.
@@ -17,6 +19,8 @@ RESAMPLES = 2_000
 # The least p that 10,000 can tell is .0001. Source: Smucker, Allan, Carterette, CIKM 2007, who
 # used 100,000 and found tens of thousands enough for two digits.
 PERMUTATIONS = 10_000
+# Fewer questions than this cannot be told from chance by any choice.
+LEAST_QUESTIONS = 20
 # Random rows held in memory at once.
 _BATCH = 1_000
 
@@ -43,6 +47,12 @@ class Sums:
         """The figure; None where nothing was counted."""
         total = float(self.denominators.sum())
         return float(self.numerators.sum()) / total if total > 0 else None
+
+
+def check_seed(seed: int) -> None:
+    """Errors: InvalidInput for a seed below 0, of which nothing random can be made."""
+    if seed < 0:
+        raise InvalidInput(f"the seed is {seed}", remedy="give a whole number from 0")
 
 
 def means(values: ArrayLike) -> Sums:

@@ -7,7 +7,7 @@ entry, never a chunk.
 import posixpath
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -15,11 +15,13 @@ from lastro.anchors import github_slug
 from lastro.errors import InvalidInput
 
 # docs/a.md, docs/a.md#decision, docs/a.md:12, docs/a.md:10-20, docs/a.md#L10-L20
-_PLACE = re.compile(
-    r"(?P<path>.+?)(?:#(?![Ll]\d+(?:-|$))(?P<heading>.+?))?"
-    r"(?:(?::|#[Ll])(?P<first>\d+)(?:-[Ll]?(?P<last>\d+))?)?",
-    re.DOTALL,
+_PART = (
+    r"(?:#(?![Ll]\d+(?:-|$))(?P<heading>.+?))?"
+    r"(?:(?::|#[Ll])(?P<first>\d+)(?:-[Ll]?(?P<last>\d+))?)?"
 )
+_PLACE = re.compile(rf"(?P<path>.+?){_PART}", re.DOTALL)
+# No file has a line of ten digits, and Python reads no number of 5,000.
+MAX_LINE_DIGITS = 9
 _WRITE_A_PLACE = "write docs/a.md, docs/a.md#section or docs/a.md:10-20"
 # What github-slugger appends to the anchor of a repeated heading.
 _REPEAT = re.compile(r"-\d+")
@@ -84,18 +86,21 @@ class Passage:
     content: str | None
 
 
-def parse_place(text: str) -> FilePlace:
+def parse_place(text: str, *, paths: Iterable[str] = ()) -> FilePlace:
     """The place in a file that a person writes as ``path``, ``path#section`` or ``path:10-20``.
 
-    Errors: InvalidInput.
+    A ``#`` or ``:`` may be part of a name: the longest of the known ``paths`` with which the text
+    begins is the path. Errors: InvalidInput.
 
     >>> parse_place("docs/a.md:10-20")
     FilePlace(path='docs/a.md', heading=None, lines=(10, 20))
     """
-    found = _PLACE.fullmatch(text.strip())
+    found = _within(text.strip(), paths) or _PLACE.fullmatch(text.strip())
     if found is None:
         raise InvalidInput("an empty place names nothing", remedy=_WRITE_A_PLACE)
     path, heading, first, last = found.group("path", "heading", "first", "last")
+    if max(len(first or ""), len(last or "")) > MAX_LINE_DIGITS:
+        raise InvalidInput("no file has so many lines", remedy=_WRITE_A_PLACE)
     lines = None if first is None else (int(first), int(last or first))
     fault = path_fault(path) or (None if lines is None else lines_fault(lines))
     if fault is not None:
@@ -105,6 +110,17 @@ def parse_place(text: str) -> FilePlace:
         heading=None if heading is None else (unquote(heading),),
         lines=lines,
     )
+
+
+def _within(text: str, paths: Iterable[str]) -> re.Match[str] | None:
+    """``text`` as a part of the longest of ``paths`` that it begins with."""
+    written = normal_path(text)
+    begun = {path for path in map(normal_path, paths) if written.startswith(path)}
+    for path in sorted(begun, key=len, reverse=True):
+        found = re.fullmatch(rf"(?P<path>{re.escape(path)}){_PART}", written, re.DOTALL)
+        if found is not None:
+            return found
+    return None
 
 
 def path_fault(path: str) -> str | None:

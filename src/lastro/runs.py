@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Literal, cast
 
 from lastro.errors import InvalidInput
+from lastro.intervals import check_seed
 from lastro.profiles import Profile, profile_from_json
 from lastro.types import OPTIONAL
 from lastro.wire import to_json
@@ -241,6 +242,7 @@ def run_from_json(body: object) -> Run:
 
 def _run(body: dict[str, Any]) -> Run:
     golden = body["golden"]
+    check_seed(int(body["seed"]))
     return Run(
         number=body.get("number"),
         project=str(body["project"]),

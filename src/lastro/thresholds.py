@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lastro.intervals import Interval, mean_interval
+from lastro.intervals import LEAST_QUESTIONS, Interval, mean_interval
 from lastro.profiles import Profile, Thresholds
 from lastro.replay import CachedQuestion, fused, lexical_scores, vector_scores
 
@@ -284,11 +284,13 @@ def choose_thresholds(
         ),
         answerable=int(answerable.sum()),
         unanswerable=int((~answerable).sum()),
-        refusal=_refusal(precision, reached=reached, around=around),
+        refusal=_refusal(len(questions), precision, reached=reached, around=around),
     )
 
 
-def _refusal(precision: float | None, *, reached: bool, around: Interval) -> str | None:
+def _refusal(count: int, precision: float | None, *, reached: bool, around: Interval) -> str | None:
+    if count < LEAST_QUESTIONS:
+        return f"{count} questions are too few; give {LEAST_QUESTIONS} or more"
     if precision is not None:
         if reached:
             return None

@@ -38,7 +38,6 @@ def why(engine: Engine, request: SearchRequest, *, expect: str, project: str) ->
     Of several chunks there, the one that came furthest; ties by fused rank, then in the order of
     the text. Errors: InvalidInput for a place that is none, and those of ``search``.
     """
-    place = parse_place(expect)
     found = find(engine, request, project=project)
     known = _before_any_point(request, found, expect=expect)
     project_id = found.project.id
@@ -46,6 +45,7 @@ def why(engine: Engine, request: SearchRequest, *, expect: str, project: str) ->
     with engine.database.transaction(projects=[project_id], settings=limits) as connection:
         sources = store.project_sources(connection, project_id)
         paths = store.file_places(connection, project_id)
+        place = parse_place(expect, paths=paths)
         named = [path for path in paths if normal_path(path) == place.path]
         if not named:
             reason = _skipped_for(place, sources)

@@ -101,6 +101,11 @@ def calibrate(
             remedy="name a golden set's file or name or a BEIR folder, or give --self",
         )
     if self_:
+        if chunking or target or overlap or precision is not None or name is not None:
+            raise InvalidInput(
+                "--self takes no --name, --precision, --chunking, --target or --overlap",
+                remedy="name a golden set, or give --self without them",
+            )
         _self(project=project, adopt=adopt, format_=format_)
         return
     sets = tuple(golden or ())

@@ -15,6 +15,7 @@ from lastro.reports.wording import (
     moved_text,
     number,
     p_text,
+    printable,
     ranking_measures,
     shown_groups,
     signed,
@@ -109,5 +110,5 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[s
 
 
 def escaped(text: str) -> str:
-    """Text that no Markdown reader takes for markup, on one line."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    """Text that neither a Markdown reader nor a terminal takes for markup, on one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(printable(text).split()))

@@ -10,6 +10,7 @@ from lastro.reports.wording import (
     conditions,
     few_note,
     figure_text,
+    printable,
     ranking_measures,
     shown_groups,
     title_of,
@@ -22,7 +23,7 @@ def run_page(run: Run, summary: Summary) -> str:
     """The page of a run; every text in it is escaped."""
     template = _environment().get_template("run.html.j2")
     groups = shown_groups(summary)
-    return template.render(
+    page = template.render(
         run=run,
         summary=summary,
         groups=groups,
@@ -41,6 +42,7 @@ def run_page(run: Run, summary: Summary) -> str:
         figure_text=figure_text,
         ndcg_of=_ndcg,
     )
+    return "\n".join(printable(line) for line in page.split("\n"))
 
 
 def _worst_first(result: QuestionResult) -> tuple[bool, float, str]:

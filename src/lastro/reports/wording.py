@@ -1,5 +1,6 @@
 """The words and numbers that every form of a report shares; pure."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from lastro.comparing import Comparison, Difference, Moved
@@ -7,6 +8,7 @@ from lastro.figures import FEW_QUESTIONS, Figure, Group, Summary
 from lastro.profiles import Profile, Thresholds
 from lastro.runs import GoldenRef, Run
 
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 NONE = "–"
 MINUS = "−"
 SHORT_HASH_CHARS = 10
@@ -77,6 +79,8 @@ def p_text(p: float) -> str:
 
 def verdict(difference: Difference) -> str:
     """Whether a difference is more than chance would explain."""
+    if difference.difference is None:
+        return "not in both"
     if not difference.difference:
         return "the same"
     if difference.is_worse:
@@ -165,6 +169,11 @@ def warnings(run: Run, summary: Summary) -> Iterator[str]:
         yield f"{derived} of {total} questions were drafted by a program; read the groups apart"
     elif derived:
         yield "every question was drafted by a program: real ones are harder"
+
+
+def printable(text: str) -> str:
+    """``text`` with a blank for every control character: a terminal obeys some of them."""
+    return _CONTROLS.sub(" ", text)
 
 
 def moved_text(moved: Moved) -> str:
