@@ -471,6 +471,12 @@ def test_a_damaged_clone_inside_a_repository_leaves_that_one_alone(server, work,
     assert git(outer, "rev-parse", "main") == head
 
 
+def test_a_cache_that_cannot_be_written_is_a_config_error(server, tmp_path) -> None:
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        listed(Clones(folder=tmp_path / "cache", timeout_s=30), server.address("tides.git"))
+
+
 def test_two_at_once_make_one_clone(server, clones) -> None:
     url = server.address("tides.git")
     found: list[str | None] = []
@@ -502,6 +508,7 @@ def test_a_killed_program_leaves_no_git_behind(tmp_path) -> None:
         process.kill()
         process.wait()
         await_(lambda: asked not in _arguments(exclude=process.pid), within_s=20)
+        assert not Clones(folder=tmp_path / "cache", timeout_s=1).place(address(asked)).exists()
 
 
 def await_(is_so, *, within_s: float) -> None:

@@ -106,16 +106,25 @@ class Clones:
         """
         place = self.place(address)
         with _turn(place, timeout_s=LONGEST_S):
-            for left in place.parent.glob(f".{place.name}.*"):
-                shutil.rmtree(left)
-            if place.exists():
-                _drop_stale_locks(place)
-                # A clone that is damaged is made afresh; trouble with the server says so at once.
-                with contextlib.suppress(Unexplained, GitFailed):
-                    self._update(place, address, ref=ref)
-                    return place
-            self._clone(place, address, ref=ref)
+            try:
+                self._bring_up_to_date(place, address, ref=ref)
+            except OSError as error:
+                raise ConfigError(
+                    f"the clone {place} cannot be written: {error.strerror}",
+                    remedy="mend what the message names (space on the disk, rights on the folder)",
+                ) from error
         return place
+
+    def _bring_up_to_date(self, place: Path, address: Address, *, ref: str) -> None:
+        for left in place.parent.glob(f".{place.name}.*"):
+            shutil.rmtree(left)
+        if place.exists():
+            _drop_stale_locks(place)
+            # A clone that is damaged is made afresh; trouble with the server says so at once.
+            with contextlib.suppress(Unexplained, GitFailed):
+                self._update(place, address, ref=ref)
+                return
+        self._clone(place, address, ref=ref)
 
     def place(self, address: Address) -> Path:
         """Where the clone of ``address`` is, or would be."""
