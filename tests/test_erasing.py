@@ -357,6 +357,8 @@ def test_the_clone_of_a_remote_repository_goes_with_its_project(harbour: Harbour
     assert len(list(clones.glob("*.git"))) == 1
     harbour("projects", "rm", "alpha", "--yes")
     assert list(clones.glob("*.git")) == []
+    left = [path for path in (harbour.folder / "home").rglob("*") if path.is_file()]
+    assert [path for path in left if MARKER.encode() in path.read_bytes()] == []
 
 
 # --- rows of earlier releases, which do not say whose text they hold
