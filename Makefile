@@ -31,4 +31,4 @@ calibrate-default:
 
 soak:
 	@sh scripts/environment.sh dev
-	@if [ -d soak ]; then .venv/bin/python -m pytest soak; else echo "there is no soak run yet"; fi
+	@.venv/bin/python -m pytest soak $(PYTEST_ARGS)

@@ -13,6 +13,8 @@ from lastro.store import AppConnection
 
 # Rows with a vector from which their random pairs say what chance is: 190 pairs.
 SCALE_LEAST_ROWS = 20
+# Any number of so many digits fits the integer column that holds a version.
+MOST_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +75,7 @@ def _version(
     *,
     project_id: int,
 ) -> Profile:
-    if (
-        version.isascii() and version.isdecimal() and len(version) < 10
-    ):  # an integer column holds no more
+    if version.isascii() and version.isdecimal() and len(version) <= MOST_DIGITS:
         if name in profiles and profiles[name].version == int(version):
             return profiles[name]
         body = store.find_profile(connection, name, version=int(version), project_id=project_id)

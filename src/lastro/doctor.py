@@ -32,7 +32,7 @@ from lastro.types import Check
 MIN_FREE_BYTES, GOOD_FREE_BYTES = 100 * 2**20, 2**30
 # The server's own bound is 8 MiB for each of eight files; what is beyond it, nothing watches.
 GOOD_LOG_BYTES = 80 * 2**20
-GIT_TIMEOUT_S = 10.0
+GIT_VERSION_TIMEOUT_S = 10.0
 
 
 def check_machine(home: Path) -> list[Check]:
@@ -88,7 +88,7 @@ def _git() -> Check:
     remedy = "install git, or index folders with --worktree"
     try:
         done = subprocess.run(
-            ["git", "--version"], capture_output=True, timeout=GIT_TIMEOUT_S, check=True
+            ["git", "--version"], capture_output=True, timeout=GIT_VERSION_TIMEOUT_S, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return Check(name="git", status="warn", detail="git cannot be run", remedy=remedy)

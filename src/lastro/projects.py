@@ -95,7 +95,7 @@ def _known_as(connection: AppConnection, places: Iterable[str]) -> str | None:
     for place in places:
         found = store.folder_projects(connection, place)
         if found:
-            return found[0][0]
+            return found[0]
     return None
 
 

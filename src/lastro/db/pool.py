@@ -118,7 +118,7 @@ class Database:
 
     @contextmanager
     def session(self) -> Generator[AppConnection]:
-        """A connection outside any transaction, for a lock that spans several."""
+        """A connection outside any transaction. Errors: as ``transaction``."""
         try:
             connection = self._pool.getconn()
         except PoolTimeout as error:

@@ -252,8 +252,7 @@ def _is_for(credential: Credential, address: Address) -> bool:
 
 def _allowed(address: Address) -> str:
     """Protocols git may use; ssh for https and back, since users rewrite one to the other."""
-    web = "https:ssh"
-    return web if address.protocol in ("https", "ssh") else f"{address.protocol}"
+    return "https:ssh" if address.protocol in ("https", "ssh") else address.protocol
 
 
 def _ssh(folder: Path) -> dict[str, str]:

@@ -16,7 +16,6 @@ _REFUSED = (
     "access denied",
 )
 _ABSENT = (
-    "repository not found",
     "not found",
     "does not appear to be a git repository",
     "does not exist",
@@ -27,7 +26,6 @@ _UNREACHED = (
     "couldn't connect",
     "failed to connect",
     "connection refused",
-    "connection timed out",
     "connection reset",
     "connection closed",
     "network is unreachable",
@@ -38,15 +36,10 @@ _UNREACHED = (
     "empty reply from server",
     "returned error: 5",
     "transport '",
-    "could not resolve hostname",
     "kex_exchange_identification",
     "timed out",
 )
-
-
 _NO_ANSWER = "fatal: Could not read from remote repository."
-
-
 # A server may say as much as it likes.
 _MAX_CHARS = 400
 

@@ -195,21 +195,18 @@ def move_revision(
 
 def count_chunks(connection: AppConnection, project_id: int) -> int:
     """Published chunks of a project."""
-    return _scalar(connection, "documents", "count_chunks", {"project_id": project_id})
-
-
-def _scalar(
-    connection: AppConnection, file: str, name: str, parameters: Mapping[str, object]
-) -> int:
-    row = connection.execute(load_queries(file)[name], parameters).fetchone()
+    row = connection.execute(
+        load_queries("documents")["count_chunks"], {"project_id": project_id}
+    ).fetchone()
     return 0 if row is None else int(row[0])
 
 
 def statistics_are_current(connection: AppConnection, project_id: int) -> bool:
     """Whether rows were neither written nor removed since ``refresh_statistics``."""
-    return bool(
-        _scalar(connection, "documents", "statistics_are_current", {"project_id": project_id})
-    )
+    row = connection.execute(
+        load_queries("documents")["statistics_are_current"], {"project_id": project_id}
+    ).fetchone()
+    return row is not None and bool(row[0])
 
 
 def refresh_statistics(connection: AppConnection, project_id: int) -> None:

@@ -1,4 +1,4 @@
-"""Projects and their sources: rows of ``projects`` and ``sources``, and the turn to index one."""
+"""Projects and their sources: rows of ``projects`` and ``sources``, and a project's turn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from lastro.errors import NotFound
 from lastro.sql import load_queries
 from lastro.types import FileNote, Scope
 
-# Name space of the advisory locks that index runs take, one for each project.
+# Arbitrary, fixed: name space of the advisory locks of projects' turns.
 _PROJECT_LOCKS = 7_125
 # A repository's folder at a ref, a folder as its files lie, or a remote repository at a ref.
 SourceKind = Literal["repository", "worktree", "remote"]
@@ -104,14 +104,14 @@ def project_states(connection: AppConnection, project_ids: Sequence[int]) -> lis
     """Counts of the named projects, by name; they must be visible to the transaction."""
     with connection.cursor(row_factory=class_row(ProjectState)) as cursor:
         return cursor.execute(
-            load_queries("projects")["project_summaries"], {"projects": list(project_ids)}
+            load_queries("projects")["project_states"], {"projects": list(project_ids)}
         ).fetchall()
 
 
 def lock_project(connection: AppConnection, project_id: int) -> bool:
-    """Take this session's turn to index the project; False where it had to be waited for."""
+    """Take this session's turn to change the project; False where it had to be waited for."""
     queries = load_queries("projects")
-    key = {"space": _PROJECT_LOCKS, "project_id": project_id % 2**31}
+    key = _lock_key(project_id)
     row = connection.execute(queries["try_lock_project"], key).fetchone()
     if row is not None and row[0]:
         return True
@@ -121,19 +121,20 @@ def lock_project(connection: AppConnection, project_id: int) -> bool:
 
 def unlock_project(connection: AppConnection, project_id: int) -> None:
     """Give the turn back."""
-    connection.execute(
-        load_queries("projects")["unlock_project"],
-        {"space": _PROJECT_LOCKS, "project_id": project_id % 2**31},
-    )
+    connection.execute(load_queries("projects")["unlock_project"], _lock_key(project_id))
 
 
 def project_is_locked(connection: AppConnection, project_id: int) -> bool:
     """Whether some session has its turn now."""
     row = connection.execute(
-        load_queries("projects")["project_is_locked"],
-        {"space": _PROJECT_LOCKS, "project_id": project_id % 2**31},
+        load_queries("projects")["project_is_locked"], _lock_key(project_id)
     ).fetchone()
     return row is not None and bool(row[0])
+
+
+def _lock_key(project_id: int) -> dict[str, int]:
+    """The two integers of a project's lock; an id is larger than one of them holds."""
+    return {"space": _PROJECT_LOCKS, "project_id": project_id % 2**31}
 
 
 def scope_counts(connection: AppConnection, project_id: int) -> list[ScopeCounts]:
@@ -152,10 +153,10 @@ def project_sources(connection: AppConnection, project_id: int) -> list[Source]:
         ).fetchall()
 
 
-def folder_projects(connection: AppConnection, root: str) -> list[tuple[str, str]]:
-    """Slug and source name of each visible project that indexes ``root``, last indexed first."""
-    rows = connection.execute(load_queries("projects")["find_source"], {"root": root})
-    return [(row[0], row[1]) for row in rows]
+def folder_projects(connection: AppConnection, root: str) -> list[str]:
+    """The name of each visible project that indexes ``root``, the last indexed first."""
+    rows = connection.execute(load_queries("projects")["folder_projects"], {"root": root})
+    return [row[0] for row in rows]
 
 
 def save_source(

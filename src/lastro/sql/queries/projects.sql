@@ -13,7 +13,7 @@ RETURNING id, slug, name;
 -- name: all_projects
 SELECT id, slug, name FROM lastro.projects ORDER BY slug;
 
--- name: project_summaries
+-- name: project_states
 -- Counts of each visible project; chunks are those searches may see.
 SELECT
     p.id, p.slug, p.name,
@@ -62,9 +62,9 @@ FROM lastro.sources
 WHERE project_id = %(project_id)s
 ORDER BY name;
 
--- name: find_source
--- The sources of a folder, in any visible project, a copy after its original; few rows, read whole.
-SELECT p.slug, s.name
+-- name: folder_projects
+-- Visible projects that index a folder, a copy after its original; few rows, read whole.
+SELECT p.slug
 FROM lastro.sources AS s JOIN lastro.projects AS p ON p.id = s.project_id
 WHERE s.root = %(root)s
 ORDER BY s.indexed_at DESC NULLS LAST, p.id;
@@ -117,7 +117,7 @@ GROUP BY d.scope
 ORDER BY d.scope;
 
 -- name: project_is_locked
--- Whether an index run of the project holds its turn (try_lock_project); objsubid 2: two integer keys.
+-- Whether somebody has the project's turn (try_lock_project); objsubid 2: two integer keys.
 SELECT EXISTS (
     SELECT FROM pg_catalog.pg_locks
     WHERE locktype = 'advisory' AND granted AND objsubid = 2
