@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from lastro.app import App
-from lastro.server import server_facts
+from lastro.store import server_facts
 
 REPOSITORY = Path(__file__).parent.parent
 

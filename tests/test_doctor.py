@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -17,7 +18,6 @@ from lastro.doctor import check_disk, check_log, check_machine, check_vectors, e
 from lastro.embedders.ollama import OllamaEmbedder
 from lastro.projects import list_states
 from lastro.recall_probe import Probe, check_recall, probe_recall, recall_of_scores
-from lastro.server import IndexFacts, RoleFacts, ServerFacts, TableFacts
 from lastro.server_checks import (
     check_dead_rows,
     check_indexes,
@@ -27,6 +27,7 @@ from lastro.server_checks import (
     check_shared_memory,
     check_walls,
 )
+from lastro.store import IndexFacts, RoleFacts, ServerFacts, TableFacts
 from lastro.types import Check, IndexRequest
 
 MIB = 2**20
@@ -49,10 +50,6 @@ SOUND_ROLES = RoleFacts(
     app_owns=0,
     acting_as="lastro_app",
 )
-
-
-def changed(facts, **changes):
-    return type(facts)(**{name: getattr(facts, name) for name in facts.__slots__} | changes)
 
 
 # --- the rules ---------------------------------------------------------------------------------
@@ -81,7 +78,7 @@ def test_pgvector_is_judged_by_its_version(version: str | None, status: str):
     ],
 )
 def test_a_server_is_judged_by_version_and_encoding(changes: dict, status: str):
-    assert check_server(changed(SOUND_SERVER, **changes)).status == status
+    assert check_server(replace(SOUND_SERVER, **changes)).status == status
 
 
 @pytest.mark.parametrize(
@@ -92,17 +89,17 @@ def test_a_disk_is_judged_by_what_is_free(free_bytes: int, status: str):
 
 
 def test_docker_s_small_shared_memory_is_warned_of():
-    facts = changed(SOUND_SERVER, shared_memory_type="posix")
+    facts = replace(SOUND_SERVER, shared_memory_type="posix")
     assert [check.status for check in check_shared_memory(facts, shm_bytes=64 * MIB)] == ["warn"]
 
 
 def test_enough_shared_memory_passes():
-    facts = changed(SOUND_SERVER, shared_memory_type="posix")
+    facts = replace(SOUND_SERVER, shared_memory_type="posix")
     assert [check.status for check in check_shared_memory(facts, shm_bytes=512 * MIB)] == ["ok"]
 
 
 def test_the_shared_memory_of_another_machine_is_not_judged():
-    facts = changed(SOUND_SERVER, shared_memory_type="posix", over_socket=False)
+    facts = replace(SOUND_SERVER, shared_memory_type="posix", over_socket=False)
     assert check_shared_memory(facts, shm_bytes=64 * MIB) == []
 
 
@@ -116,12 +113,12 @@ def test_the_shared_memory_of_another_machine_is_not_judged():
     ],
 )
 def test_an_application_role_that_is_not_held_back_is_a_fault(fault: dict):
-    assert check_roles(changed(SOUND_ROLES, **fault), embedded=False).status == "fail"
+    assert check_roles(replace(SOUND_ROLES, **fault), embedded=False).status == "fail"
 
 
 @pytest.mark.parametrize(("embedded", "status"), [(True, "ok"), (False, "warn")])
 def test_a_superuser_s_login_is_for_the_embedded_database_alone(embedded: bool, status: str):
-    facts = changed(SOUND_ROLES, login_is_superuser=True)
+    facts = replace(SOUND_ROLES, login_is_superuser=True)
     assert check_roles(facts, embedded=embedded).status == status
 
 

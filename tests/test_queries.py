@@ -530,7 +530,7 @@ def test_each_file_of_queries_is_called_by_one_module_alone() -> None:
         for file, _ in used_queries(ast.parse(path.read_text()))
     }
     assert callers == {
-        ("doctor", "server.py"),
+        ("doctor", "store/doctor.py"),
         ("archive", "store/archive.py"),
         ("documents", "store/documents.py"),
         ("erasure", "store/erasure.py"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from lastro import server, store
+from lastro import store
 from lastro.db import postmaster as pm
 from lastro.db.pool import Database
 from lastro.embedders import Embedder, Served
@@ -53,13 +53,13 @@ def failed(name: str, error: LastroError) -> Check:
 def examine(database: Database, embedder: Embedder, *, embedded: bool) -> list[Check]:
     """What can be seen in a database whose schema is current. Errors: DatabaseUnavailable."""
     with database.transaction() as connection:
-        facts = server.server_facts(connection)
-        roles = server.role_facts(connection)
-        unwalled = server.unwalled_tables(connection)
-        leaks = server.row_is_visible(connection)
-        lacking = server.lacking_rights(connection)
-        indexes = server.index_facts(connection)
-        tables = server.table_facts(connection)
+        facts = store.server_facts(connection)
+        roles = store.role_facts(connection)
+        unwalled = store.unwalled_tables(connection)
+        leaks = store.row_is_visible(connection)
+        lacking = store.lacking_rights(connection)
+        indexes = store.index_facts(connection)
+        tables = store.table_facts(connection)
         active = store.active_embedder(connection)
         has_vectors = store.vector_dimension(connection) is not None
     states = list_states(database)

@@ -5,7 +5,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from lastro import server, store
+import numpy as np
+from numpy.typing import NDArray
+
+from lastro import store
 from lastro.db.pool import Database
 from lastro.errors import StatementTimeout
 from lastro.filters import HardFilter, compile_filter
@@ -56,7 +59,7 @@ def _probe(database: Database, state: ProjectState, *, ends: float) -> Probe:
         suppress(StatementTimeout),  # what was found until then counts
         database.transaction(projects=[state.id], settings=settings) as connection,
     ):
-        for vector in server.sample_vectors(connection, state.id, limit=SAMPLES):
+        for vector in store.sample_vectors(connection, state.id, limit=SAMPLES):
             if time.monotonic() > ends:
                 break
             found.append(_recall_of(connection, state.id, vector))
@@ -64,7 +67,7 @@ def _probe(database: Database, state: ProjectState, *, ends: float) -> Probe:
     return Probe(slug=state.slug, samples=len(found), recall=recall)
 
 
-def _recall_of(connection: AppConnection, project_id: int, vector: server.Vector) -> float:
+def _recall_of(connection: AppConnection, project_id: int, vector: NDArray[np.float32]) -> float:
     predicate = compile_filter(HardFilter(project_id=project_id))
     scores = [
         [

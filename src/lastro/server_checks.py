@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lastro.db.migrate import MIN_SERVER_VERSION, MIN_VECTOR_VERSION
 from lastro.db.pool import APP_ROLE
-from lastro.server import IndexFacts, RoleFacts, ServerFacts, TableFacts
+from lastro.store import IndexFacts, RoleFacts, ServerFacts, TableFacts
 from lastro.types import Check
 
 # 0.8.2 and 0.8.3 fixed an overflow in parallel index builds and a corruption in vacuum.

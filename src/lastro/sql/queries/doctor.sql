@@ -1,4 +1,5 @@
--- What PostgreSQL says of itself and of our schema; called only by server.py.
+-- What PostgreSQL says of itself and of our schema; called only by
+-- store/doctor.py.
 
 -- name: server_facts
 -- One row. The distance is computed to see that the extension's code runs on this processor.

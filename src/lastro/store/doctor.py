@@ -1,4 +1,4 @@
-"""What PostgreSQL says of itself and of our schema, for ``doctor``; queries of ``doctor.sql``."""
+"""What PostgreSQL says of itself and of our schema, and a project's vectors to probe it with."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg.rows import class_row
 
+from lastro.db.pool import AppConnection
 from lastro.sql import load_queries
-from lastro.store import AppConnection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +55,6 @@ class TableFacts:
     dead: int
 
 
-Vector = NDArray[np.float32]
-
-
 def server_facts(connection: AppConnection) -> ServerFacts:
     """The server and this database."""
     with connection.cursor(row_factory=class_row(ServerFacts)) as cursor:
@@ -102,7 +99,9 @@ def table_facts(connection: AppConnection) -> list[TableFacts]:
         return cursor.execute(load_queries("doctor")["table_facts"]).fetchall()
 
 
-def sample_vectors(connection: AppConnection, project_id: int, *, limit: int) -> list[Vector]:
+def sample_vectors(
+    connection: AppConnection, project_id: int, *, limit: int
+) -> list[NDArray[np.float32]]:
     """Vectors of up to ``limit`` published rows, the same at every call, from all over the ids."""
     starts = [str(UUID(int=n * (2**128 // limit))) for n in range(limit)]
     rows = connection.execute(
