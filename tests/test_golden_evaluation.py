@@ -111,7 +111,7 @@ def test_places_are_judged_and_what_is_not_indexed_is_listed(command: Command) -
     results = by_id(report)
     assert [results[id_]["answers"][0]["rank"] for id_ in ("moon", "knot", "cutter")] == [1, 1, 1]
     assert results["gone"]["answers"][0] == {
-        "place": "docs/cranes.md", "grade": 1, "rank": None, "indexed": False
+        "place": "docs/cranes.md", "grade": 1, "rank": None, "indexed": False, "merged": False
     }  # fmt: skip
     assert report["notIndexed"] == [{"id": "gone", "place": "docs/cranes.md"}]
     # three of four answers are found at rank 1

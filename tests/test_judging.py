@@ -81,6 +81,18 @@ def test_of_equal_grades_the_answer_that_is_named_first_counts(shelf: Shelf):
     assert shelf.judge((places[0], 2), (places[1], 2)).chunks == {sea: 0}
 
 
+def test_an_answer_that_better_ones_take_up_whole_is_merged(shelf: Shelf):
+    sea, fog = shelf.add("docs/sea.md", ("Sea",), ("Sea", "Fog"))  # lines 1-3 and 4-6
+    judged = shelf.judge(
+        (FilePlace(path="docs/sea.md", lines=(1, 1)), 1),
+        (FilePlace(path="docs/sea.md", lines=(3, 3)), 2),
+        (FilePlace(path="docs/sea.md", lines=(3, 6)), 1),
+        (FilePlace(path="docs/gone.md"), 1),
+    )
+    assert judged.chunks == {sea: 1, fog: 2}
+    assert (judged.merged, judged.not_indexed) == ((0,), (3,))
+
+
 def test_answers_that_no_chunk_covers_are_told(shelf: Shelf):
     shelf.add("docs/sea.md", ("Sea",))
     judged = shelf.judge(

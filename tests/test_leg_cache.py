@@ -131,6 +131,20 @@ def test_chunks_of_one_answer_are_one_unit_and_an_unanswerable_question_has_none
     assert by_id["none"].unit_grade.max() == 0
 
 
+def test_an_answer_within_another_is_no_ideal_of_its_own(engine) -> None:
+    path = f"docs/{SHIPS[0]}.md"
+    places = (FilePlace(path=path), FilePlace(path=path, lines=(1, 2)))
+    question = replace(golden()[0], answers=tuple(Answer(place=place) for place in places))
+    (cached,) = cache_golden(
+        engine,
+        golden_set("twice", (question,)),
+        project=PROJECT,
+        profile=DEFAULT,
+        progress=quiet,
+    )
+    assert cached.ideal_gains.tolist() == [1.0]
+
+
 def test_a_set_is_judged_by_passage_and_excluded_ones_do_not_count(engine: Engine) -> None:
     questions = tuple(Question(ship, f"the {ship} at dawn") for ship in SHIPS)
     data = RetrievalSet(

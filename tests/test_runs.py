@@ -109,6 +109,13 @@ def test_ranking_measures_are_means_over_the_questions_that_have_an_answer() -> 
     assert found["success@1"] == 0
 
 
+def test_an_answer_within_another_is_not_missed() -> None:
+    found = a_result("a", ranks=(1, None))
+    first, second = found.answers
+    merged = replace(found, answers=(first, replace(second, merged=True)))
+    assert [values(a_run(made))["recall@10"] for made in (found, merged)] == [0.5, 1.0]
+
+
 def test_citation_precision_counts_every_hit_and_first_precision_every_first() -> None:
     run = a_run(a_result("a", hits=(1, 0, 2)), a_result("b", hits=()), unanswerable("c", hits=(0,)))
     found = values(run)

@@ -298,6 +298,7 @@ def _hits(
                 grade=answer.grade,
                 rank=asked.ranks.get(at),
                 indexed=at not in entry.not_indexed,
+                merged=at in entry.merged,
             )
             for at, answer in enumerate(question.answers)
         ),

@@ -29,12 +29,15 @@ class JudgedQuestion:
     """A question, and which chunk of the index is which of its answers.
 
     ``chunks`` maps a chunk's id to the index of its answer in ``question.answers``: the best
-    graded that it covers, the first of equals. ``not_indexed`` are answers that no chunk covers.
+    graded that it covers, the first of equals. ``not_indexed`` are answers that no chunk covers,
+    ``merged`` those whose every chunk counts as a better one: what is shown for that shows them
+    too, so nobody must find them apart.
     """
 
     question: GoldenQuestion
     chunks: Mapping[UUID, int]
     not_indexed: tuple[int, ...]
+    merged: tuple[int, ...] = ()
 
     def grade(self, chunk_id: UUID) -> int:
         """Gain of a chunk; 0 where it covers no answer."""
@@ -100,4 +103,10 @@ def _judged(
             chunks.setdefault(id_, at)
         if not covering:
             not_indexed.append(at)
-    return JudgedQuestion(question=question, chunks=chunks, not_indexed=tuple(sorted(not_indexed)))
+    counted = {*chunks.values(), *not_indexed}
+    return JudgedQuestion(
+        question=question,
+        chunks=chunks,
+        not_indexed=tuple(sorted(not_indexed)),
+        merged=tuple(at for at in range(len(question.answers)) if at not in counted),
+    )

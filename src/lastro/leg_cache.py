@@ -114,7 +114,9 @@ def _golden_judgement(entry: JudgedQuestion, *, group: str) -> Judgement:
         group=group,
         unit_of=unit_of,
         grades={f"answer {at}": float(answer.grade) for at, answer in enumerate(answers)},
-        ideal=tuple(float(answer.grade) for answer in answers),
+        ideal=tuple(
+            float(answer.grade) for at, answer in enumerate(answers) if at not in entry.merged
+        ),
     )
 
 

@@ -40,13 +40,14 @@ class AnswerResult:
     """A judged answer: its grade, and the rank of its first chunk before any threshold.
 
     ``rank`` is None where it is not among the first hundred; ``indexed`` says whether any chunk of
-    the index lies there.
+    the index lies there, ``merged`` whether every one of them counts as a better answer.
     """
 
     place: str
     grade: int
     rank: int | None
     indexed: bool
+    merged: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +83,8 @@ class QuestionResult:
 
     @property
     def ideal(self) -> list[int]:
-        """The grades of every judged answer."""
-        return [answer.grade for answer in self.answers]
+        """The grades of every judged answer that can have a rank of its own."""
+        return [answer.grade for answer in self.answers if not answer.merged]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
