@@ -1,5 +1,6 @@
 """Profiles of a project: stored versions, adopted and rolled back; the scale of its cosines."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -169,4 +170,44 @@ def test_rows_that_are_all_alike_have_no_scale(owner, app_database) -> None:
 def test_without_a_vector_column_there_is_nothing_to_measure(app_database, project) -> None:
     with app_database.transaction(projects=[project]) as connection:
         adoption.refresh_vector_scale(connection, project)
+    assert answering(app_database, project) == PLAIN
+
+
+# --- at once
+
+
+def test_two_who_number_at_once_wait_for_each_other(app_database, project) -> None:
+    names = ["default"] * 12
+    with ThreadPoolExecutor(4) as pool:
+        saved = list(
+            pool.map(
+                lambda name: (
+                    adoption.save(
+                        app_database, replace(MINE, name=name), project="team", after=1
+                    ).version
+                ),
+                names,
+            )
+        )
+        list(
+            pool.map(
+                lambda version: adoption.adopt(
+                    app_database,
+                    SHIPPED,
+                    f"default@{version}",
+                    project="team",
+                    embedder=EMBEDDER,
+                ),
+                saved,
+            )
+        )
+        list(
+            pool.map(
+                lambda name: adoption.roll_back(
+                    app_database, SHIPPED, name, project="team", embedder=EMBEDDER
+                ),
+                names,
+            )
+        )
+    assert sorted(saved) == list(range(2, 14))
     assert answering(app_database, project) == PLAIN

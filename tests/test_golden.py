@@ -107,6 +107,9 @@ def test_a_line_becomes_a_question():
         ({"filter": ["adr"]}, "filter must be an object"),
         ({"derived": "yes"}, 'derived must be true or false, not "yes"'),
         ({"id": " "}, "id is blank"),
+        pytest.param(
+            {"question": "how " * 25_001}, "question has more than 100000 characters", id="too long"
+        ),
     ],
 )
 def test_what_is_wrong_with_a_line_is_said_with_its_number(keys: dict[str, Any], reason: str):

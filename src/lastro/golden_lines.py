@@ -17,7 +17,7 @@ from lastro.places import (
     normal_path,
     path_fault,
 )
-from lastro.types import SCOPES
+from lastro.types import MAX_QUERY_CHARS, SCOPES
 
 # TREC judges up to 4; what lies above a percentage is a slip.
 MAX_GRADE = 100
@@ -131,6 +131,8 @@ class _LineReader:
             return None
         self._only(said, _QUESTION_KEYS, "the line")
         question = self._text(said, "question", required=True)
+        if len(question) > MAX_QUERY_CHARS:
+            self.faults.append(f"question has more than {MAX_QUERY_CHARS} characters")
         language = self._language(said)
         scopes, path_prefix = self._filter(said)
         unanswerable = self._flag(said, "unanswerable")

@@ -50,6 +50,7 @@ def import_golden(database: Database, project: str, golden: GoldenSet) -> Golden
     check_name(golden.name)
     project_id = project_id_of(database, project)
     with database.transaction(projects=[project_id]) as connection:
+        store.wait_to_number(connection, project_id)
         known = store.golden_versions(connection, project_id=project_id, name=golden.name)
         is_new = not known or known[0].content_hash != golden.content_hash
         version = (

@@ -43,11 +43,10 @@ from lastro.ranking import (
     weights,
 )
 from lastro.store import AppConnection, Project
-from lastro.types import Degraded, Outcome
+from lastro.types import MAX_QUERY_CHARS, Degraded, Outcome
 
 DEFAULT_K = 10
 DEFAULT_MAX_PER_DOCUMENT = 3
-MAX_QUERY_CHARS = 100_000
 # Longer than any statement takes on a healthy server; a leg that needs more is left out.
 STATEMENT_TIMEOUT_S = 30.0
 

@@ -9,6 +9,8 @@ from typing import Any, Literal
 Scope = Literal["docs", "adr", "session", "entity"]
 SCOPES: tuple[Scope, ...] = ("docs", "adr", "session", "entity")
 
+# More is no question, and its words would fill a statement.
+MAX_QUERY_CHARS = 100_000
 # Left out of the JSON form when None; every other None is written as null.
 OPTIONAL: Mapping[str, bool] = {"optional": True}
 

@@ -84,6 +84,7 @@ from lastro.store.projects import (
     save_source,
     scope_counts,
     unlock_project,
+    wait_to_number,
 )
 from lastro.store.runs import (
     corpus_state,
@@ -256,4 +257,5 @@ __all__ = [
     "vector_dimension",
     "vector_leg",
     "vector_ranks",
+    "wait_to_number",
 ]

@@ -76,7 +76,10 @@ def golden_questions(
 
 
 def insert_golden_set(connection: AppConnection, golden: GoldenSet, *, project_id: int) -> int:
-    """Store a set as the next version of its name, and return that."""
+    """Store a set as the next version of its name, and return that.
+
+    The transaction has waited to number.
+    """
     row = connection.execute(
         load_queries("golden")["insert_golden_set"],
         {

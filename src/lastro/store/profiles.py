@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 
 from lastro.db.pool import AppConnection
 from lastro.sql import load_queries
+from lastro.store.projects import wait_to_number
 
 # Rows whose cosines with each other make the scale: 32,640 pairs, 30 ms at 512 dimensions.
 SCALE_ROWS = 256
@@ -69,6 +70,7 @@ def save_profile(
     connection: AppConnection, body: Mapping[str, Any], *, project_id: int, after: int
 ) -> int:
     """Store a profile as the next version of its name, above ``after``; returns the version."""
+    wait_to_number(connection, project_id)
     row = connection.execute(
         load_queries("profiles")["save_profile"],
         {
@@ -86,6 +88,7 @@ def adopt_profile(
     connection: AppConnection, name: str, *, version: int | None, project_id: int
 ) -> None:
     """Answer with this version from now on; None is the one shipped or set."""
+    wait_to_number(connection, project_id)
     connection.execute(
         load_queries("profiles")["adopt_profile"],
         {"project_id": project_id, "name": name, "version": version},
@@ -94,6 +97,7 @@ def adopt_profile(
 
 def roll_back_profile(connection: AppConnection, name: str, *, project_id: int) -> bool:
     """Answer with what answered before the last adoption; False where nothing was adopted."""
+    wait_to_number(connection, project_id)
     row = connection.execute(
         load_queries("profiles")["roll_back_profile"], {"project_id": project_id, "name": name}
     ).fetchone()

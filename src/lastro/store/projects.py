@@ -15,6 +15,8 @@ from lastro.types import FileNote, Scope
 
 # Arbitrary, fixed: name space of the advisory locks of projects' turns.
 _PROJECT_LOCKS = 7_125
+# And of those that versions and runs are numbered under.
+_NUMBER_LOCKS = 7_126
 # A repository's folder at a ref, a folder as its files lie, or a remote repository at a ref.
 SourceKind = Literal["repository", "worktree", "remote"]
 
@@ -106,6 +108,14 @@ def project_states(connection: AppConnection, project_ids: Sequence[int]) -> lis
         return cursor.execute(
             load_queries("projects")["project_states"], {"projects": list(project_ids)}
         ).fetchall()
+
+
+def wait_to_number(connection: AppConnection, project_id: int) -> None:
+    """Wait until nobody else gives the next version or number of this project's things."""
+    connection.execute(
+        load_queries("projects")["wait_to_number"],
+        {"space": _NUMBER_LOCKS, "project_id": project_id % 2**31},
+    )
 
 
 def lock_project(connection: AppConnection, project_id: int) -> bool:

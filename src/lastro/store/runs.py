@@ -7,11 +7,12 @@ from psycopg.types.json import Jsonb
 from lastro.db.pool import AppConnection
 from lastro.runs import CorpusState, Run, SourceState, run_from_json, run_json
 from lastro.sql import load_queries
-from lastro.store.projects import project_sources
+from lastro.store.projects import project_sources, wait_to_number
 
 
 def insert_run(connection: AppConnection, run: Run, *, project_id: int) -> int:
     """Store a run as the project's next, and return its number."""
+    wait_to_number(connection, project_id)
     row = connection.execute(
         load_queries("runs")["insert_run"],
         {

@@ -55,6 +55,11 @@ SELECT pg_advisory_lock(%(space)s::integer, %(project_id)s::integer);
 -- name: unlock_project
 SELECT pg_advisory_unlock(%(space)s::integer, %(project_id)s::integer);
 
+-- name: wait_to_number
+-- Held to the end of the transaction: who gives a project's next number waits, and then sees those
+-- that were given.
+SELECT pg_advisory_xact_lock(%(space)s::integer, %(project_id)s::integer);
+
 -- name: project_sources
 -- A project's sources by name; index sources_pkey.
 SELECT name, kind, root, ref, revision, indexed_at, skipped
