@@ -123,6 +123,13 @@ def test_a_wrong_line_is_named_with_its_file(tmp_path, file, text, line, why) ->
     assert why in caught.value.message
 
 
+def test_judgements_are_found_where_published_sets_have_them(tmp_path: Path) -> None:
+    folder = a_set(tmp_path)
+    (folder / "qrels").mkdir()
+    (folder / "qrels.tsv").rename(folder / "qrels" / "test.tsv")
+    assert load_set(folder).judgements.keys() == {"q1"}
+
+
 @pytest.mark.parametrize("file", ["corpus", "queries", "qrels"])
 def test_a_file_without_a_record_is_refused(tmp_path, file) -> None:
     with pytest.raises(InvalidInput, match=file):

@@ -15,7 +15,8 @@ from lastro.errors import InvalidInput, NotFound
 
 CORPUS_FILES = ("corpus.jsonl", "corpus.jsonl.xz")
 QUERIES_FILE = "queries.jsonl"
-QRELS_FILE = "qrels.tsv"
+# Beside the corpus, else where the sets that BEIR publishes have them.
+QRELS_FILES = ("qrels.tsv", "qrels/test.tsv")
 EXCLUDE_FILE = "exclude.tsv"
 T = TypeVar("T")
 
@@ -63,11 +64,13 @@ def load_set(
     asked = {question.id for question in questions}
     ids = {passage.id for passage in passages}
     judged_ids = {collapsed(id_, collapse) for id_ in ids}
-    judged = qrels or folder / QRELS_FILE
+    own = (folder / name for name in QRELS_FILES)
+    judged = qrels or next((path for path in own if path.exists()), folder / QRELS_FILES[0])
     if not judged.exists():
         raise NotFound(
             f"there is no file {judged}",
-            remedy="name the judgements with --qrels, often qrels/test.tsv in that folder",
+            remedy=f"put the judgements into {' or '.join(QRELS_FILES)} of a folder in the BEIR "
+            "layout",
         )
     judgements = _read_judgements(judged, questions=asked, ids=judged_ids)
     exclude = folder / EXCLUDE_FILE
