@@ -7,7 +7,7 @@ from made_runs import a_result, a_run, unanswerable
 
 from lastro.comparing import Comparison, Difference, compare, comparison_json
 from lastro.errors import InvalidInput
-from lastro.reports.wording import verdict
+from lastro.reports.wording import moved_text, verdict
 from lastro.runs import Run
 
 NAMES = ("before", "after")
@@ -38,6 +38,15 @@ def test_a_measure_that_one_run_does_not_have_is_not_called_the_same() -> None:
     shown, silent = many(1), many(1, hits=())
     found = difference(compare(shown, silent, names=NAMES), "citationPrecision")
     assert (found.before, found.after, verdict(found)) == (1, None, "not in both")
+
+
+def test_a_question_that_is_not_asked_any_more_was_neither_refused_nor_answered() -> None:
+    before = a_run(a_result("a"), a_result("b"), unanswerable("u"))
+    found = compare(before, a_run(a_result("a")), names=NAMES)
+    assert {moved.id: moved_text(moved) for moved in found.worse} == {
+        "b": "nDCG@10 1.000 to –; no longer counted",
+        "u": "no longer counted",
+    }
 
 
 def test_a_difference_is_after_minus_before_with_its_p() -> None:

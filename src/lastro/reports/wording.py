@@ -181,6 +181,8 @@ def moved_text(moved: Moved) -> str:
     parts: list[str] = []
     for measure, (before, after) in moved.measures.items():
         match measure:
+            case "answered" | "refused" if after is None:
+                parts.append("no longer counted")
             case "answered":
                 parts.append("answered now" if after else "refused now")
             case "refused":
