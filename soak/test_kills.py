@@ -33,4 +33,4 @@ def test_after_any_of_200_kills_the_next_run_ends_equal_to_a_fresh_index(
             unfinished += not was_done
     print(f"\n{unfinished} of {KILLS} runs were killed at work; {onlooker.searches} searches")
     assert (onlooker.failures, onlooker.halves) == ([], [])
-    assert unfinished >= KILLS // 2
+    assert unfinished >= KILLS // 5
