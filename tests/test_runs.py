@@ -22,6 +22,7 @@ from lastro.figures import (
     unmet,
     values,
 )
+from lastro.golden_runs import read_run
 from lastro.profiles import ADR_0080, KB_RRF
 from lastro.runs import Run, changes, run_from_json, run_json
 
@@ -54,6 +55,38 @@ def test_what_is_no_run_is_refused_with_what_to_give(body: object) -> None:
     with pytest.raises(InvalidInput, match="no run of a golden set") as caught:
         run_from_json(body)
     assert "--format json" in (caught.value.remedy or "")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("results", 0, "tookMs"), "soon"),
+        (("results", 0, "answers", 0, "rank"), 0),
+        (("results", 0, "answers", 0, "rank"), 10**12),
+        (("results", 0, "answers", 0, "grade"), "good"),
+        (("results", 0, "hits", 0, "score"), None),
+        (("curve", 0, "hits"), "<b>"),
+        (("seed",), -1),
+    ],
+)
+def test_a_run_whose_numbers_are_none_is_refused(path: tuple[str | int, ...], value) -> None:
+    body = json.loads(json.dumps(run_json(a_run(a_result("a"), a_result("b")))))
+    at = body
+    for step in path[:-1]:
+        at = at[step]
+    at[path[-1]] = value
+    with pytest.raises(InvalidInput, match=r"no run of a golden set|seed"):
+        run_from_json(body)
+
+
+@pytest.mark.parametrize("ids", ["", "aa"])
+def test_a_file_without_results_or_with_a_question_twice_is_no_run(ids: str, tmp_path) -> None:
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps({**run_json(a_run()), "results": [
+        run_json(a_run(a_result(id_)))["results"][0] for id_ in ids
+    ]}))  # fmt: skip
+    with pytest.raises(InvalidInput, match="each of another question"):
+        read_run(file)
 
 
 def test_runs_are_numbered_within_their_project_and_kept_whole(app_database: Database) -> None:

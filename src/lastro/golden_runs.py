@@ -143,7 +143,7 @@ def compare_files(before: Path, after: Path, *, seed: int) -> Comparison:
 def read_run(file: Path) -> Run:
     """The run that ``lastro eval run --format json`` wrote. Errors: NotFound, InvalidInput."""
     try:
-        return run_from_json(json.loads(file.read_text(encoding="utf-8")))
+        found = run_from_json(json.loads(file.read_text(encoding="utf-8")))
     except FileNotFoundError as error:
         raise NotFound(
             f"there is no file {file}", remedy="name a run by its number, or a file of one"
@@ -153,3 +153,9 @@ def read_run(file: Path) -> Run:
             f"{file} cannot be read as JSON: {error}",
             remedy="give a file that `lastro eval run --format json` wrote",
         ) from error
+    if not found.results or len(found.by_id) < len(found.results):
+        raise InvalidInput(
+            f"{file} is no run: it needs results, each of another question",
+            remedy="give a file that `lastro eval run --format json` wrote",
+        )
+    return found

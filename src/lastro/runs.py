@@ -263,7 +263,7 @@ def _run(body: dict[str, Any]) -> Run:
         version=str(body["version"]),
         started_at=datetime.fromisoformat(body["startedAt"]),
         curve_scale="score" if body["curveScale"] == "score" else "factor",
-        curve=tuple(CurvePoint(**_snake(point)) for point in body["curve"]),
+        curve=tuple(_point(point) for point in body["curve"]),
         results=tuple(_result(result) for result in body["results"]),
     )
 
@@ -294,11 +294,33 @@ def _result(body: dict[str, Any]) -> QuestionResult:
     known: dict[str, Any] = {
         **_snake(body),
         "scopes": tuple(str(scope) for scope in body["scopes"]),
-        "answers": tuple(AnswerResult(**answer) for answer in body["answers"]),
-        "hits": tuple(HitResult(**hit) for hit in body["hits"]),
+        "answers": tuple(_answer(answer) for answer in body["answers"]),
+        "hits": tuple(
+            HitResult(place=str(h["place"]), score=float(h["score"]), grade=int(h["grade"]))
+            for h in body["hits"]
+        ),
         "degraded": tuple(str(reason) for reason in body["degraded"]),
+        "took_ms": float(body["tookMs"]),
     }
     return QuestionResult(**known)
+
+
+def _answer(body: dict[str, Any]) -> AnswerResult:
+    rank = None if body["rank"] is None else int(body["rank"])
+    if rank is not None and not 1 <= rank <= JUDGED_DEPTH:
+        raise ValueError(f"the rank {rank} does not lie between 1 and {JUDGED_DEPTH}")
+    return AnswerResult(
+        place=str(body["place"]),
+        grade=int(body["grade"]),
+        rank=rank,
+        indexed=bool(body["indexed"]),
+        merged=bool(body.get("merged", False)),
+    )
+
+
+def _point(body: dict[str, Any]) -> CurvePoint:
+    counts = {name: int(count) for name, count in _snake(body).items() if name != "level"}
+    return CurvePoint(level=float(body["level"]), **counts)
 
 
 def _snake(value: Any) -> Any:
