@@ -174,6 +174,12 @@ def copy_chunks(
             copy.write_row([project_id, *(_column(row, name) for name in names)])
     connection.execute(queries["insert_chunks"].format(columns=columns))
     connection.execute(queries["drop_staged_chunks"])
+    index_words(connection)
+
+
+def index_words(connection: AppConnection) -> None:
+    """Put the words of rows that were just written into their index, all at once."""
+    connection.execute(load_queries("documents")["index_words"])
 
 
 def _column(row: ChunkRow, name: str) -> object:

@@ -12,6 +12,7 @@ from psycopg.sql import Literal
 
 from lastro.db.pool import AppConnection
 from lastro.sql import load_queries
+from lastro.store.documents import index_words
 
 # Stands for a project where a cached text was a question: erasing anything drops them all.
 QUESTIONS = 0
@@ -125,6 +126,7 @@ def set_embeddings(
             "embeddings": [HalfVector(vector).to_text() for _, vector in ordered],
         },
     )
+    index_words(connection)  # a row that moved enters every index again
 
 
 def complete_documents(

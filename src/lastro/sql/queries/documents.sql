@@ -46,6 +46,10 @@ SELECT {columns} FROM pg_temp.incoming_chunks ORDER BY document_id, ordinal;
 -- name: drop_staged_chunks
 DROP TABLE pg_temp.incoming_chunks;
 
+-- name: index_words
+-- The words of rows that were just written, which wait beside chunks_search_vector_idx.
+SELECT lastro.index_words();
+
 -- name: count_chunks
 -- Index chunks_published_idx.
 SELECT count(*) FROM lastro.chunks WHERE project_id = %(project_id)s AND status = 'published';
