@@ -13,9 +13,8 @@ import numpy as np
 
 from lastro.app import App, owner_url
 from lastro.beir import Question, RetrievalSet, collapsed, load_set
-from lastro.calibrating import set_hash
 from lastro.evaluation import loaded
-from lastro.leg_cache import cache_set
+from lastro.leg_cache import cache_set, set_hash
 from lastro.profiles import Profile
 from lastro.replay import CachedQuestion
 

@@ -15,8 +15,6 @@ from lastro.calibrating import (
     CalibrationRequest,
     calibrate,
     choose,
-    human_questions,
-    set_hash,
 )
 from lastro.chunk_settings import ChunkSettings
 from lastro.chunk_sweep import SweepRequest, chunk_settings, compared, sweep
@@ -29,6 +27,7 @@ from lastro.errors import InvalidInput
 from lastro.evaluation import PROJECT, store_passages
 from lastro.golden import Answer, GoldenQuestion, dump_golden, golden_set
 from lastro.indexing import index
+from lastro.leg_cache import human_questions, set_hash
 from lastro.places import FilePlace
 from lastro.profiles import ADR_0080, DEFAULT, SHIPPED
 from lastro.search import Engine, SearchRequest, search

@@ -1,16 +1,12 @@
 """The calibration use case: legs captured once, numbers chosen, and stored as a new version."""
 
-import hashlib
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 
-from lastro import adoption, store
-from lastro.beir import RetrievalSet, load_set
+from lastro import adoption
 from lastro.calibration import (
     DEFAULT_SETTINGS,
     Choice,
@@ -22,12 +18,10 @@ from lastro.calibration import (
 from lastro.documents import Pipeline
 from lastro.embedders import fingerprint
 from lastro.errors import InvalidInput, NotFound
-from lastro.evaluation import loaded
-from lastro.golden import GoldenSet, golden_set
-from lastro.golden_evaluation import load_golden
-from lastro.intervals import LEAST_QUESTIONS, check_seed
-from lastro.leg_cache import cache_golden, cache_set
+from lastro.intervals import check_seed
+from lastro.leg_cache import GoldenUsed, captured, with_answers
 from lastro.profiles import ADR_0080, KB_RRF, Profile, Thresholds
+from lastro.projects import project_id_of
 from lastro.replay import CachedQuestion, ndcg_matrix
 from lastro.search import Engine, profile_of
 from lastro.self_calibration import self_calibrate
@@ -54,17 +48,6 @@ class CalibrationRequest:
     settings: int = DEFAULT_SETTINGS
     seed: int = 0
     adopt: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoldenUsed:
-    """A set that was calibrated on; ``left_out`` counts derived questions beside human ones."""
-
-    name: str
-    content_hash: str
-    answerable: int
-    unanswerable: int
-    left_out: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,26 +92,15 @@ def calibrate(
     _check(request)
     is_stored = _exists(engine, project)
     base = _base(engine, request.profile, project=project if is_stored else None)
-    used: list[GoldenUsed] = []
-    cached: list[CachedQuestion] = []
-    for reference in request.golden:
-        one, questions = captured(
-            engine,
-            reference,
-            profile=base,
-            project=project,
-            pipeline=pipeline,
-            admin_url=admin_url,
-            by_set=len(request.golden) > 1,
-            progress=progress,
-        )
-        if one.content_hash in {other.content_hash for other in used}:
-            raise InvalidInput(
-                f"{one.name} is there twice; its questions would count double",
-                remedy="name each set once",
-            )
-        used.append(one)
-        cached += questions
+    used, cached = _captured(
+        engine,
+        request.golden,
+        profile=base,
+        project=project,
+        pipeline=pipeline,
+        admin_url=admin_url,
+        progress=progress,
+    )
     choice, thresholds, kept = choose(cached, base, request)
     profile = _made(base, choice, thresholds)
     if profile is not None:
@@ -164,12 +136,19 @@ def _check(request: CalibrationRequest) -> None:
             remedy="name a golden set, its file or a BEIR folder, or use --self",
         )
     if request.precision is not None and not 0 < request.precision <= 1:
-        raise InvalidInput(f"a precision of {request.precision:g} is no share from 0 to 1")
+        raise InvalidInput(
+            f"a precision of {request.precision:g} is no share from 0 to 1",
+            remedy="for example --precision 0.9",
+        )
     if request.settings < 1:
-        raise InvalidInput(f"{request.settings} settings leave none to try")
+        raise InvalidInput(
+            f"{request.settings} settings leave none to try", remedy="give --settings 1 or more"
+        )
     check_seed(request.seed)
     if request.name is not None and (not request.name.strip() or "@" in request.name):
-        raise InvalidInput(f"{request.name!r} cannot name a profile")
+        raise InvalidInput(
+            f"{request.name!r} cannot name a profile", remedy="give a name without @"
+        )
     verbatim = {ADR_0080.name, KB_RRF.name} - {request.profile.partition("@")[0]}
     if request.name in verbatim:
         raise InvalidInput(
@@ -180,8 +159,7 @@ def _check(request: CalibrationRequest) -> None:
 
 def _exists(engine: Engine, project: str) -> bool:
     try:
-        with engine.database.transaction() as connection:
-            store.find_project(connection, project)
+        project_id_of(engine.database, project)
     except NotFound:
         return False
     return True
@@ -196,108 +174,37 @@ def _base(engine: Engine, name: str, *, project: str | None) -> Profile:
     return profile_of(engine, name, project=project)
 
 
-# --- capturing
-
-
-def captured(
+def _captured(
     engine: Engine,
-    reference: str,
+    golden: Sequence[str],
     *,
     profile: Profile,
     project: str,
     pipeline: Pipeline,
     admin_url: str,
-    by_set: bool,
     progress: Progress,
-) -> tuple[GoldenUsed, list[CachedQuestion]]:
-    """A set's questions with their legs; a folder's in a scratch database. Errors: ``calibrate``.
-
-    With ``by_set`` the whole set is one group, else every language of a golden set is.
-    """
-    folder = Path(reference)
-    if folder.is_dir():
-        return _captured_folder(
+) -> tuple[list[GoldenUsed], list[CachedQuestion]]:
+    used: list[GoldenUsed] = []
+    cached: list[CachedQuestion] = []
+    for reference in golden:
+        one, questions = captured(
             engine,
-            folder,
+            reference,
             profile=profile,
+            project=project,
             pipeline=pipeline,
             admin_url=admin_url,
+            by_set=len(golden) > 1,
             progress=progress,
         )
-    golden, left_out = human_questions(load_golden(engine, reference, project=project))
-    questions = cache_golden(
-        engine,
-        golden,
-        project=project,
-        profile=profile,
-        group=golden.name if by_set else None,
-        progress=lambda done: progress(done, len(golden.questions)),
-    )
-    return _used(golden.name, golden.content_hash, questions, left_out=left_out), questions
-
-
-def _captured_folder(
-    engine: Engine,
-    folder: Path,
-    *,
-    profile: Profile,
-    pipeline: Pipeline,
-    admin_url: str,
-    progress: Progress,
-) -> tuple[GoldenUsed, list[CachedQuestion]]:
-    data = load_set(folder)
-    total = len(data.passages) + len(data.questions)
-    name = folder.resolve().name
-    with loaded(
-        engine,
-        data,
-        language=None,
-        whole=False,
-        pipeline=pipeline,
-        admin_url=admin_url,
-        progress=lambda done: progress(done, total),
-    ) as (scratch, _stored):
-        questions = cache_set(
-            scratch,
-            data,
-            profile=profile,
-            group=name,
-            progress=lambda done: progress(len(data.passages) + done, total),
-        )
-    return _used(name, set_hash(data), questions, left_out=0), questions
-
-
-def _used(
-    name: str, content_hash: str, questions: Sequence[CachedQuestion], *, left_out: int
-) -> GoldenUsed:
-    answerable = sum(question.answerable for question in questions)
-    return GoldenUsed(
-        name=name,
-        content_hash=content_hash,
-        answerable=answerable,
-        unanswerable=len(questions) - answerable,
-        left_out=left_out,
-    )
-
-
-def human_questions(golden: GoldenSet) -> tuple[GoldenSet, int]:
-    """The set without its derived questions, and how many these are; all where none is human."""
-    human = tuple(question for question in golden.questions if not question.derived)
-    if not human:
-        return golden, 0
-    kept = replace(golden_set(golden.name, human), content_hash=golden.content_hash)
-    return kept, len(golden.questions) - len(human)
-
-
-def set_hash(data: RetrievalSet) -> str:
-    """A hash of a retrieval set's passages, questions and judgements, in any order. Pure."""
-    parts = {
-        "passages": sorted((p.id, p.title, p.text) for p in data.passages),
-        "questions": sorted((q.id, q.text) for q in data.questions),
-        "judgements": {q: dict(sorted(grades.items())) for q, grades in data.judgements.items()},
-        "excluded": {q: sorted(ids) for q, ids in data.excluded.items()},
-    }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        if one.content_hash in {other.content_hash for other in used}:
+            raise InvalidInput(
+                f"{one.name} is there twice; its questions would count double",
+                remedy="name each set once",
+            )
+        used.append(one)
+        cached += questions
+    return used, cached
 
 
 # --- choosing
@@ -310,12 +217,7 @@ def choose(
 
     Errors: InvalidInput where no question has an answer.
     """
-    answerable = [question for question in cached if question.answerable]
-    if not answerable:
-        raise InvalidInput(
-            "no question has a judged answer",
-            remedy=f"judge {LEAST_QUESTIONS} or more questions",
-        )
+    answerable = with_answers(cached)
     kept = _threshold_obstacle(cached, base, request.precision)
     space = space_of(answerable, base, move_cosine=kept is None)
     settings = settings_of(space, base, count=request.settings, seed=request.seed)

@@ -1,6 +1,7 @@
 """The sweep over chunk sizes: sources or passages indexed anew with each, and asked alike."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -8,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lastro.calibrating import captured, human_questions
 from lastro.chunk_settings import ChunkSettings
 from lastro.db.pool import Database
 from lastro.db.scratch import scratch_database, settle
@@ -18,14 +18,14 @@ from lastro.evaluation import PROJECT
 from lastro.golden_evaluation import load_golden
 from lastro.indexing import index
 from lastro.intervals import CONFIDENCE, Interval, check_seed, difference_interval
-from lastro.leg_cache import cache_golden
+from lastro.leg_cache import cache_golden, captured, human_questions, with_answers
 from lastro.profiles import Profile
 from lastro.projects import project_sources
 from lastro.replay import CachedQuestion, ndcg_matrix
 from lastro.search import Engine, profile_of
 from lastro.sources.clones import Clones
 from lastro.sources.files import FilePatterns
-from lastro.types import IndexRequest, Progress
+from lastro.types import DEFAULT_REF, IndexRequest, Progress
 from lastro.writing import Writer
 
 DEFAULT_TARGETS = (600, 900, 1200, 1800)
@@ -98,10 +98,7 @@ def sweep(
             admin_url=admin_url,
             clones=clones,
         )
-        answerable = [question for question in cached if question.answerable]
-        if not answerable:
-            raise InvalidInput("no question has a judged answer")
-        figures.append(ndcg_matrix(answerable, [profile])[0])
+        figures.append(ndcg_matrix(with_answers(cached), [profile])[0])
     progress(len(tried), len(tried))
     return compared(tried, figures, seed=request.seed)
 
@@ -181,6 +178,25 @@ def _asked(
         return profile, cached
     profile = profile_of(engine, request.profile, project=project)
     golden, _ = human_questions(load_golden(engine, request.golden, project=project))
+    with _indexed_anew(
+        engine, project, pipeline=pipeline, patterns=patterns, admin_url=admin_url, clones=clones
+    ) as scratch:
+        return profile, cache_golden(
+            scratch, golden, project=PROJECT, profile=profile, progress=lambda _done: None
+        )
+
+
+@contextmanager
+def _indexed_anew(
+    engine: Engine,
+    project: str,
+    *,
+    pipeline: Pipeline,
+    patterns: FilePatterns,
+    admin_url: str,
+    clones: Clones | None,
+) -> Generator[Engine]:
+    """What searches the project's sources as ``pipeline`` cuts them, in a scratch database."""
     own, sources = project_sources(engine.database, project)
     with scratch_database(admin_url) as url, Database(url) as database:
         writer = Writer(
@@ -192,22 +208,18 @@ def _asked(
             cache_project=own.id,
         )
         for source in sources:
-            asked = IndexRequest(
-                path=source.root, project=PROJECT, worktree=source.kind == "worktree"
-            )
             index(
                 database,
-                asked if source.ref is None else replace(asked, ref=source.ref),
+                IndexRequest(
+                    path=source.root,
+                    project=PROJECT,
+                    ref=source.ref or DEFAULT_REF,
+                    worktree=source.kind == "worktree",
+                ),
                 writer=writer,
                 patterns=patterns,
                 progress=lambda _done, _total: None,
                 clones=clones,
             )
         settle(url)
-        return profile, cache_golden(
-            replace(engine, database=database, cache=engine.database),
-            golden,
-            project=PROJECT,
-            profile=profile,
-            progress=lambda _done: None,
-        )
+        yield replace(engine, database=database, cache=engine.database)

@@ -231,7 +231,7 @@ def _ask(
     progress: Callable[[int], None],
 ) -> _Asked:
     """Ask every question twice: for its candidates, which warms everything, then on the clock."""
-    _warm_cache(engine, questions)
+    embed_questions(engine, [question.text for question in questions])
     runs: dict[str, dict[str, Sequence[str]]] = {FUSED: {}, VECTOR: {}, LEXICAL: {}}
     degraded: Counter[str] = Counter()
     numbers = profile_of(engine, profile, project=PROJECT)
@@ -254,9 +254,11 @@ def _places(found: Found) -> dict[str, Sequence[str]]:
     }
 
 
-def _warm_cache(engine: Engine, questions: Sequence[Question]) -> None:
-    """Embed every question beforehand, so that the clock measures searches."""
-    texts = [question.text for question in questions]
+def embed_questions(engine: Engine, texts: Sequence[str]) -> None:
+    """Embed every question at once, and refuse to go on without: then searches find it cached.
+
+    Errors: ProviderError where the embedder fails.
+    """
     made = embed_texts(engine.cache or engine.database, engine.embedder, texts, role="query")
     if made.why is not None:
         raise _without_vectors(engine.embedder, made.why.reason)

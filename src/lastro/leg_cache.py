@@ -1,24 +1,161 @@
 """Both legs' candidates of judged questions, captured once: settings are then tried without SQL."""
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from uuid import UUID
 
 import numpy as np
 
 from lastro import store
-from lastro.beir import RetrievalSet, collapsed
-from lastro.embedding import embed_texts
-from lastro.errors import ProviderError
-from lastro.evaluation import PROJECT
-from lastro.golden import GoldenSet
+from lastro.beir import RetrievalSet, collapsed, load_set
+from lastro.documents import Pipeline
+from lastro.errors import InvalidInput
+from lastro.evaluation import PROJECT, embed_questions, loaded
+from lastro.golden import GoldenSet, golden_set
+from lastro.golden_evaluation import load_golden
+from lastro.intervals import LEAST_QUESTIONS
 from lastro.judging import JudgedQuestion, judged_chunks
 from lastro.profiles import Profile
+from lastro.projects import project_id_of
 from lastro.ranking import Candidate
 from lastro.replay import CachedQuestion
 from lastro.search import Engine, Found, SearchRequest, find
+from lastro.types import Progress
 
 Parts = Mapping[UUID, tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenUsed:
+    """A set that was calibrated on; ``left_out`` counts derived questions beside human ones."""
+
+    name: str
+    content_hash: str
+    answerable: int
+    unanswerable: int
+    left_out: int
+
+
+# --- a set, wherever it lies
+
+
+def captured(
+    engine: Engine,
+    reference: str,
+    *,
+    profile: Profile,
+    project: str,
+    pipeline: Pipeline,
+    admin_url: str,
+    by_set: bool,
+    progress: Progress,
+) -> tuple[GoldenUsed, list[CachedQuestion]]:
+    """A set's questions with their legs; a folder's are asked in a scratch database.
+
+    With ``by_set`` the whole set is one group, else every language of a golden set is. Errors: as
+    ``calibrating.calibrate``.
+    """
+    folder = Path(reference)
+    if folder.is_dir():
+        return _captured_folder(
+            engine,
+            folder,
+            profile=profile,
+            pipeline=pipeline,
+            admin_url=admin_url,
+            progress=progress,
+        )
+    golden, left_out = human_questions(load_golden(engine, reference, project=project))
+    questions = cache_golden(
+        engine,
+        golden,
+        project=project,
+        profile=profile,
+        group=golden.name if by_set else None,
+        progress=lambda done: progress(done, len(golden.questions)),
+    )
+    return _used(golden.name, golden.content_hash, questions, left_out=left_out), questions
+
+
+def _captured_folder(
+    engine: Engine,
+    folder: Path,
+    *,
+    profile: Profile,
+    pipeline: Pipeline,
+    admin_url: str,
+    progress: Progress,
+) -> tuple[GoldenUsed, list[CachedQuestion]]:
+    data = load_set(folder)
+    total = len(data.passages) + len(data.questions)
+    name = folder.resolve().name
+    with loaded(
+        engine,
+        data,
+        language=None,
+        whole=False,
+        pipeline=pipeline,
+        admin_url=admin_url,
+        progress=lambda done: progress(done, total),
+    ) as (scratch, _stored):
+        questions = cache_set(
+            scratch,
+            data,
+            profile=profile,
+            group=name,
+            progress=lambda done: progress(len(data.passages) + done, total),
+        )
+    return _used(name, set_hash(data), questions, left_out=0), questions
+
+
+def _used(
+    name: str, content_hash: str, questions: Sequence[CachedQuestion], *, left_out: int
+) -> GoldenUsed:
+    answerable = sum(question.answerable for question in questions)
+    return GoldenUsed(
+        name=name,
+        content_hash=content_hash,
+        answerable=answerable,
+        unanswerable=len(questions) - answerable,
+        left_out=left_out,
+    )
+
+
+def human_questions(golden: GoldenSet) -> tuple[GoldenSet, int]:
+    """The set without its derived questions, and how many these are; all where none is human."""
+    human = tuple(question for question in golden.questions if not question.derived)
+    if not human:
+        return golden, 0
+    kept = replace(golden_set(golden.name, human), content_hash=golden.content_hash)
+    return kept, len(golden.questions) - len(human)
+
+
+def set_hash(data: RetrievalSet) -> str:
+    """A hash of a retrieval set's passages, questions and judgements, in any order. Pure."""
+    parts = {
+        "passages": sorted((p.id, p.title, p.text) for p in data.passages),
+        "questions": sorted((q.id, q.text) for q in data.questions),
+        "judgements": {q: dict(sorted(grades.items())) for q, grades in data.judgements.items()},
+        "excluded": {q: sorted(ids) for q, ids in data.excluded.items()},
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def with_answers(questions: Sequence[CachedQuestion]) -> list[CachedQuestion]:
+    """Those that have a judged answer. Pure. Errors: InvalidInput where none has."""
+    answerable = [question for question in questions if question.answerable]
+    if not answerable:
+        raise InvalidInput(
+            "no question has a judged answer",
+            remedy=f"judge {LEAST_QUESTIONS} or more questions",
+        )
+    return answerable
+
+
+# --- its questions, one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +188,10 @@ def cache_golden(
     A question's group is its language, unless ``group`` names one.
     Errors: NotFound for the project, EmbedderMismatch, ProviderError where the embedder fails.
     """
-    with engine.database.transaction() as connection:
-        project_id = store.find_project(connection, project).id
+    project_id = project_id_of(engine.database, project)
     with engine.database.transaction(projects=[project_id]) as connection:
         judged = judged_chunks(connection, golden, project_id=project_id)
-    _embed(engine, [entry.question.question for entry in judged])
+    embed_questions(engine, [entry.question.question for entry in judged])
     made: list[CachedQuestion] = []
     for number, entry in enumerate(judged):
         progress(number)
@@ -85,7 +221,7 @@ def cache_set(
     question that is judged to have no relevant passage is unanswerable.
     Errors: ProviderError where the embedder fails.
     """
-    _embed(engine, [question.text for question in data.questions])
+    embed_questions(engine, [question.text for question in data.questions])
     made: list[CachedQuestion] = []
     for number, question in enumerate(data.questions):
         progress(number)
@@ -118,18 +254,6 @@ def _golden_judgement(entry: JudgedQuestion, *, group: str) -> Judgement:
             float(answer.grade) for at, answer in enumerate(answers) if at not in entry.merged
         ),
     )
-
-
-def _embed(engine: Engine, texts: Sequence[str]) -> None:
-    """Embed every question at once, and refuse to go on without."""
-    made = embed_texts(engine.cache or engine.database, engine.embedder, texts, role="query")
-    if made.why is not None:
-        raise ProviderError(
-            f"the embedder {engine.embedder.id} failed ({made.why.reason}), and numbers chosen "
-            "without its vectors would mislead",
-            reason=made.why.reason,
-            remedy="see `lastro doctor`",
-        )
 
 
 def _capture(
