@@ -296,6 +296,18 @@ def test_a_set_is_asked_again_only_after_a_change(command: Command) -> None:
     assert found["gotWorse"] is False
 
 
+def test_a_run_without_its_embedder_is_repeated_though_nothing_changed(command: Command) -> None:
+    def dead(self: object, texts: Sequence[str], role: Role):
+        raise ProviderError("nobody answers", reason="embedder_unreachable")
+
+    golden = command.golden()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DeterministicEmbedder, "embed", dead)
+        command("eval", "run", golden)
+    assert command.json("eval", "watch", golden)["after"] == "run 2"
+    assert command("eval", "watch", golden) == "nothing changed since run 2\n"
+
+
 def test_a_changed_set_is_a_change(command: Command) -> None:
     command("eval", "watch", command.golden())
     found = command.json("eval", "watch", command.golden(QUESTIONS[:2]))

@@ -19,6 +19,9 @@ from lastro.runs import LISTED_RUNS, GoldenRequest, Run, changes, run_from_json
 from lastro.search import Engine, profile_of
 from lastro.types import Progress
 
+# Reasons that lie in a question, and will be there again.
+_OF_THE_QUESTION = frozenset({"lexical_no_terms", "lexical_sampled"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
@@ -88,7 +91,10 @@ class GoldenRuns:
         return compare(self.find(before), self.find(after), names=names, seed=seed)
 
     def watch(self, request: GoldenRequest, *, force: bool, progress: Progress) -> Watched:
-        """Repeat a golden set if anything changed since its last run under the profile's name."""
+        """Repeat a golden set if anything changed since its last run under the profile's name.
+
+        A run that had less than its index offers, as while the embedder was away, is repeated too.
+        """
         golden = load_golden(self.engine, request.golden, project=self.project)
         project_id = self._project_id()
         with self.engine.database.transaction(projects=[project_id]) as connection:
@@ -100,7 +106,7 @@ class GoldenRuns:
             )
         if last is not None and not force:
             present = self._present(last, request, content_hash=golden.content_hash)
-            if not changes(last, present):
+            if not changes(last, present) and not _was_hampered(last):
                 return Watched(last=last, run=None, comparison=None)
         made = self.run(request, progress=progress)
         if last is None:
@@ -122,6 +128,10 @@ class GoldenRuns:
 
     def _project_id(self) -> int:
         return project_id_of(self.engine.database, self.project)
+
+
+def _was_hampered(run: Run) -> bool:
+    return any(set(result.degraded) - _OF_THE_QUESTION for result in run.results)
 
 
 def is_number(reference: str) -> bool:
