@@ -437,7 +437,7 @@ def test_an_error_on_the_screen_is_what_happened_and_what_to_do(lastro):
 
 
 def test_a_fault_of_ours_is_one_line_and_not_a_traceback(lastro, monkeypatch):
-    monkeypatch.setattr("lastro.cli.inspecting.load_settings", lambda: 1 / 0)
+    monkeypatch.setattr("lastro.cli.erasing.load_settings", lambda: 1 / 0)
     ended = lastro("projects")
     assert ended.code == 1
     assert ended.err.startswith("error: this should not have happened: ZeroDivisionError")
@@ -445,7 +445,7 @@ def test_a_fault_of_ours_is_one_line_and_not_a_traceback(lastro, monkeypatch):
 
 
 def test_a_fault_of_ours_shows_its_traceback_when_asked(lastro, monkeypatch):
-    monkeypatch.setattr("lastro.cli.inspecting.load_settings", lambda: 1 / 0)
+    monkeypatch.setattr("lastro.cli.erasing.load_settings", lambda: 1 / 0)
     monkeypatch.setenv("LASTRO_DEBUG", "1")
     assert "Traceback" in lastro("projects").err
 
