@@ -122,6 +122,20 @@ def test_another_default_branch_is_followed(server, clones, work, tmp_path) -> N
     assert listed(clones, server.address("tides.git")).revision == head
 
 
+@pytest.mark.parametrize(
+    ("ref", "back"), [("@", 0), ("HEAD~1", 1), ("@^", 1), ("HEAD^{/tides}", 0)]
+)
+def test_a_ref_that_starts_from_the_default_branch_starts_where_it_is_now(
+    server, clones, work, tmp_path, ref, back
+) -> None:
+    listed(clones, server.address("tides.git"))
+    commits = [commit(work, {"docs/more.md": f"# More {number}\n"}) for number in (1, 2)]
+    git(work, "commit", "--quiet", "--amend", "--message=of tides")
+    commits[-1] = git(work, "rev-parse", "HEAD")
+    publish(work, tmp_path / "served", "tides.git")
+    assert listed(clones, server.address("tides.git"), ref=ref).revision == commits[-1 - back]
+
+
 def test_rewritten_history_is_followed(server, clones, work, tmp_path) -> None:
     url = server.address("tides.git")
     before = listed(clones, url).revision

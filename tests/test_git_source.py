@@ -476,6 +476,12 @@ def test_a_ref_that_names_no_commit_is_not_found(repository: Repository, ref: st
         list_ref(repository.path, ref=ref)
 
 
+def test_a_ref_that_leaves_a_commit_out_is_invalid(repository: Repository) -> None:
+    repository.commit({"docs/a.md": "a\n"})
+    with pytest.raises(InvalidInput, match="every commit but one"):
+        list_ref(repository.path, ref="^HEAD")
+
+
 @pytest.mark.parametrize("ref", ["", "  ", "a\0b"])
 def test_a_blank_ref_is_invalid(repository: Repository, ref: str) -> None:
     repository.commit({"docs/a.md": "a\n"})

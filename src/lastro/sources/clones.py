@@ -34,6 +34,8 @@ _POLL_S = 0.05
 
 _HEAD = "refs/lastro/head"
 _REFSPECS = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+# ``HEAD``, ``@`` and what is counted from it: HEAD~1, @^2, HEAD^{/word}.
+_FROM_HEAD = re.compile(r"(?:HEAD|@)(?:[~^].*)?", re.S)
 _COMMIT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _FOLDER_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 # Settings of the user that would run programs or write elsewhere have no say here.
@@ -99,8 +101,8 @@ class Clones:
     def fetch(self, address: Address, *, ref: str) -> Path:
         """The clone of ``address`` as it is there now; branches and tags that are gone are gone.
 
-        ``HEAD`` is the default branch; another ``ref`` is looked up by the caller, and a commit
-        that no branch holds is asked for by name.
+        ``HEAD`` is the default branch; ``ref`` is looked up by the caller, and a commit that no
+        branch holds is asked for by name.
         Errors: NotFound (no repository, no commit), ConfigError (a credential is missing or
         wrong), RemoteError (not reached, silent too long).
         """
@@ -156,7 +158,7 @@ class Clones:
         shutil.rmtree(place.with_name(f".{place.name}.old"), ignore_errors=True)
 
     def _update(self, clone: Path, address: Address, *, ref: str) -> None:
-        of_head = (f"+HEAD:{_HEAD}",) if ref == "HEAD" else ()
+        of_head = (f"+HEAD:{_HEAD}",) if _FROM_HEAD.fullmatch(ref) else ()
         self._fetch(clone, address, *_REFSPECS, *of_head)
         if of_head:
             run_git(clone, "--git-dir=.", "update-ref", "--no-deref", "HEAD", _HEAD)

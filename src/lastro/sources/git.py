@@ -151,6 +151,10 @@ def check_ref(ref: str) -> None:
     """Refuse what can name no commit. Errors: InvalidInput."""
     if not ref.strip() or "\0" in ref:
         raise InvalidInput("the ref is blank", remedy="name a branch, a tag or a commit")
+    if ref.startswith("^"):
+        raise InvalidInput(
+            f"{ref!r} is every commit but one", remedy="name a branch, a tag or a commit"
+        )
 
 
 def _resolve(repository: _Repository, ref: str) -> str:
