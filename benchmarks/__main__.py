@@ -18,9 +18,9 @@ from benchmarks.default_sets import SOURCES
 from benchmarks.indexing import measure_indexing
 from benchmarks.machine import REPOSITORY, conditions
 from benchmarks.quality import TARGETS, measure, quality_table
-from benchmarks.report import between_markers, bullets
-from benchmarks.scale import Figure, figure_table, measure_scale
-from benchmarks.speed import command_table
+from benchmarks.report import Figure, between_markers, bullets, figure_table
+from benchmarks.scale import measure_scale
+from benchmarks.speed import measure_command
 from benchmarks.trust import Trusted, measure_trust, trust_summary, trust_table
 from lastro.app import App, build
 from lastro.config import load_settings
@@ -135,7 +135,8 @@ def _quality(app: App, data: Path, sets: list[str] | None) -> Part:
 
 
 def _speed(_app: App, _data: Path, _sets: list[str] | None) -> Part:
-    return f"From the shell:\n\n{command_table(say=_say)}", []
+    table, missed = measure_command(say=_say)
+    return f"From the shell:\n\n{table}", missed
 
 
 def _scale(app: App, data: Path, _sets: list[str] | None) -> Part:

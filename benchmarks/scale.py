@@ -9,7 +9,7 @@ import resource
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -19,7 +19,7 @@ import psycopg
 from numpy.typing import NDArray
 from psycopg.rows import TupleRow
 
-from benchmarks.report import markdown_table
+from benchmarks.report import Figure
 from lastro import store
 from lastro.app import App, owner_url
 from lastro.beir import Passage, load_passages, load_questions
@@ -59,39 +59,6 @@ RECALL_FLOOR = 0.99
 
 Say = Callable[[str], None]
 Vector = NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """One measured number beside its floor; ``at_least`` says which side is good."""
-
-    name: str
-    value: float
-    floor: float | None = None
-    at_least: bool = True
-    digits: int = 0
-
-    @property
-    def missed(self) -> bool:
-        """Whether the floor was missed."""
-        if self.floor is None:
-            return False
-        return self.value < self.floor if self.at_least else self.value > self.floor
-
-
-def figure_table(figures: Sequence[Figure]) -> str:
-    """A row for each figure, with its floor."""
-    return markdown_table(
-        ("figure", "floor", "measured"),
-        [
-            [
-                f.name,
-                "" if f.floor is None else f"{'≥' if f.at_least else '≤'} {f.floor:g}",
-                f"{f.value:,.{f.digits}f}" + (" **missed**" if f.missed else ""),
-            ]
-            for f in figures
-        ],
-    )
 
 
 def measure_scale(app: App, data: Path, *, say: Say) -> list[Figure]:
