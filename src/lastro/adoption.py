@@ -8,6 +8,7 @@ from lastro import store
 from lastro.db.pool import Database
 from lastro.errors import InvalidInput, NotFound
 from lastro.profiles import Profile, profile_from_json, profile_json, unscaled
+from lastro.projects import project_id_of
 from lastro.ranking import VectorScale
 from lastro.store import AppConnection
 
@@ -101,10 +102,9 @@ def known_profiles(
     """
     stored: list[store.StoredProfile] = []
     if project is not None:
-        with database.transaction() as connection:
-            tenant = store.find_project(connection, project)
-        with database.transaction(projects=[tenant.id]) as connection:
-            stored = store.stored_profiles(connection, tenant.id)
+        project_id = project_id_of(database, project)
+        with database.transaction(projects=[project_id]) as connection:
+            stored = store.stored_profiles(connection, project_id)
     made = [
         KnownProfile(profile=profile_from_json(s.body), adopted=s.adopted, created_at=s.created_at)
         for s in stored
@@ -119,11 +119,10 @@ def known_profiles(
 
 def save(database: Database, profile: Profile, *, project: str, after: int) -> Profile:
     """Store a profile as the next version of its name, above ``after``. Errors: NotFound."""
-    with database.transaction() as connection:
-        tenant = store.find_project(connection, project)
-    with database.transaction(projects=[tenant.id]) as connection:
+    project_id = project_id_of(database, project)
+    with database.transaction(projects=[project_id]) as connection:
         version = store.save_profile(
-            connection, profile_json(profile), project_id=tenant.id, after=after
+            connection, profile_json(profile), project_id=project_id, after=after
         )
     return replace(profile, version=version)
 
@@ -141,18 +140,17 @@ def adopt(
         raise InvalidInput(
             f"{name!r} names no version", remedy=f"write {plain}@VERSION; see `lastro profiles`"
         )
-    with database.transaction() as connection:
-        tenant = store.find_project(connection, project)
-    with database.transaction(projects=[tenant.id]) as connection:
+    project_id = project_id_of(database, project)
+    with database.transaction(projects=[project_id]) as connection:
         profile, _scale = resolve(
-            connection, profiles, name, project_id=tenant.id, embedder=embedder
+            connection, profiles, name, project_id=project_id, embedder=embedder
         )
         given = plain in profiles and profiles[plain].version == profile.version
         store.adopt_profile(
             connection,
             plain,
             version=None if given else profile.version,
-            project_id=tenant.id,
+            project_id=project_id,
         )
     return profile
 
@@ -164,16 +162,15 @@ def roll_back(
 
     Errors: NotFound for the project, and where nothing was adopted.
     """
-    with database.transaction() as connection:
-        tenant = store.find_project(connection, project)
-    with database.transaction(projects=[tenant.id]) as connection:
-        if not store.roll_back_profile(connection, name, project_id=tenant.id):
+    project_id = project_id_of(database, project)
+    with database.transaction(projects=[project_id]) as connection:
+        if not store.roll_back_profile(connection, name, project_id=project_id):
             raise NotFound(
                 f"the project {project!r} has adopted no version of {name!r}",
                 remedy="see `lastro profiles`",
             )
         profile, _scale = resolve(
-            connection, profiles, name, project_id=tenant.id, embedder=embedder
+            connection, profiles, name, project_id=project_id, embedder=embedder
         )
     return profile
 

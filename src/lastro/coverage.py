@@ -63,26 +63,20 @@ def coverage(
             for source in sources
         }
     seen = [
-        _look(
-            source,
-            stored[source.name],
-            fingerprint=fingerprint,
-            patterns=patterns,
-            clones=clones,
-        )
-        for source in sources
+        _look(s, stored[s.name], fingerprint=fingerprint, patterns=patterns, clones=clones)
+        for s in sources
     ]
     places = [look.coverage for look in seen]
-    behind = [place.behind for place in places]
-    times = [place.indexed_at for place in places]
+    behind = _if_all_known([place.behind for place in places])
+    times = _if_all_known([place.indexed_at for place in places])
     return Coverage(
         project=tenant.slug,
         scopes=_scopes(counts, seen),
         revision=_same([place.revision for place in places]),
         head=_same([place.head for place in places]),
-        behind=None if None in behind or not behind else sum(n for n in behind if n is not None),
+        behind=sum(behind) if behind else None,
         # the oldest: everything is at least as new as this
-        indexed_at=None if None in times else min((t for t in times if t), default=None),
+        indexed_at=min(times, default=None),
         skipped=tuple(FileNote(**note) for source in sources for note in source.skipped),
         running=running,
         sources=tuple(places),
@@ -176,6 +170,12 @@ def _scope(
 def _total(counters: Sequence[Counter[Scope] | None], scope: Scope) -> int | None:
     known = [counter[scope] for counter in counters if counter is not None]
     return sum(known) if len(known) == len(counters) else None
+
+
+def _if_all_known(values: Sequence[T | None]) -> list[T]:
+    """The values, or none of them where one is not known."""
+    known = [value for value in values if value is not None]
+    return known if len(known) == len(values) else []
 
 
 def _same(values: Sequence[T | None]) -> T | None:

@@ -12,7 +12,13 @@ from lastro.adoption import refresh_vector_scale
 from lastro.db.pool import Database
 from lastro.documents import FileIdentity, Prepared, prepare_file
 from lastro.errors import InvalidInput
-from lastro.projects import folder_slug, project_of_address, project_of_folder, project_to_index
+from lastro.projects import (
+    folder_slug,
+    project_named,
+    project_of_address,
+    project_of_folder,
+    project_to_index,
+)
 from lastro.sources.addresses import Address
 from lastro.sources.clones import Clones
 from lastro.sources.files import FilePatterns, Listing, SourceFile, Unreadable
@@ -175,8 +181,7 @@ def _repair(
         if isinstance(place, Address)
         else project_of_folder(database, place.resolve())
     )
-    with database.transaction() as connection:
-        project = store.find_project(connection, slug)
+    project = project_named(database, slug)
     with turn(database, project.id):
         writer.repair(project.id)
         writer.finish()

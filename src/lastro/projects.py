@@ -29,21 +29,31 @@ def list_projects(database: Database) -> list[ProjectSummary]:
 
 def list_states(database: Database) -> list[ProjectState]:
     """Every project with all that is counted of it, by name."""
-    ids = _all_ids(database)
+    ids = all_project_ids(database)
     with database.transaction(projects=ids) as connection:
         return store.project_states(connection, ids)
 
 
+def project_named(database: Database, slug: str) -> Project:
+    """The project called ``slug``. Errors: NotFound."""
+    with database.transaction() as connection:
+        return store.find_project(connection, slug)
+
+
 def project_id_of(database: Database, slug: str) -> int:
     """The id of a project. Errors: NotFound."""
+    return project_named(database, slug).id
+
+
+def all_project_ids(database: Database) -> list[int]:
+    """The id of every project, by name."""
     with database.transaction() as connection:
-        return store.find_project(connection, slug).id
+        return [project.id for project in store.all_projects(connection)]
 
 
 def project_sources(database: Database, slug: str) -> tuple[Project, list[store.Source]]:
     """A project and where its files come from. Errors: NotFound."""
-    with database.transaction() as connection:
-        project = store.find_project(connection, slug)
+    project = project_named(database, slug)
     with database.transaction(projects=[project.id]) as connection:
         return project, store.project_sources(connection, project.id)
 
@@ -67,7 +77,7 @@ def project_to_index(database: Database, place: str, *, name: str) -> str:
 
     ``name`` is the place's own. Errors: Conflict where it is the project of another place.
     """
-    with database.transaction(projects=_all_ids(database)) as connection:
+    with database.transaction(projects=all_project_ids(database)) as connection:
         known = _known_as(connection, [place])
         if known is not None:
             return known
@@ -87,7 +97,7 @@ def folder_slug(folder: Path) -> str:
 
 
 def _indexed_as(database: Database, places: Iterable[str]) -> str | None:
-    with database.transaction(projects=_all_ids(database)) as connection:
+    with database.transaction(projects=all_project_ids(database)) as connection:
         return _known_as(connection, places)
 
 
@@ -97,8 +107,3 @@ def _known_as(connection: AppConnection, places: Iterable[str]) -> str | None:
         if found:
             return found[0]
     return None
-
-
-def _all_ids(database: Database) -> list[int]:
-    with database.transaction() as connection:
-        return [project.id for project in store.all_projects(connection)]

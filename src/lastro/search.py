@@ -29,6 +29,7 @@ from lastro.legs import (
 )
 from lastro.lexical import storable
 from lastro.profiles import Profile, Thresholds
+from lastro.projects import project_id_of
 from lastro.ranking import (
     MAX_K,
     Candidate,
@@ -142,8 +143,7 @@ def _search(engine: Engine, request: SearchRequest, *, project: str, started: fl
 
 def profile_of(engine: Engine, name: str, *, project: str) -> Profile:
     """The profile that a name means in a project now. Errors: NotFound, InvalidInput."""
-    with engine.database.transaction() as connection:
-        project_id = store.find_project(connection, project).id
+    project_id = project_id_of(engine.database, project)
     with engine.database.transaction(projects=[project_id]) as connection:
         profile, _scale = resolve(
             connection, engine.profiles, name, project_id=project_id, embedder=engine.embedder.id

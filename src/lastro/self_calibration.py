@@ -18,6 +18,7 @@ from lastro.embedding import embed_texts
 from lastro.filters import HardFilter, compile_filter
 from lastro.legs import run_lexical_leg
 from lastro.profiles import DEFAULT, Profile
+from lastro.projects import project_id_of
 from lastro.store import SampledRow, SelfCheck
 from lastro.trust import LEAST_ROWS, agreement, sentence_of, trust, trusted
 
@@ -56,8 +57,7 @@ def self_calibrate(
 
     The same rows give the same result. Errors: NotFound for the project.
     """
-    with database.transaction() as connection:
-        project_id = store.find_project(connection, project).id
+    project_id = project_id_of(database, project)
     check = _look(database, embedder, project_id=project_id, languages=languages)
     with database.transaction(projects=[project_id]) as connection:
         store.save_check(connection, check, project_id=project_id)
@@ -87,11 +87,10 @@ def watch_over(
     Where the vectors deserve less than their whole weight, the profile that follows is stored and
     adopted, and taken back when they deserve it again; a version that somebody else adopted stays.
     """
-    with database.transaction() as connection:
-        project_id = store.find_project(connection, project).id
+    project_id = project_id_of(database, project)
+    with database.transaction(projects=[project_id]) as connection:
         if store.vector_dimension(connection) is None:
             return
-    with database.transaction(projects=[project_id]) as connection:
         last = store.last_check(connection, project_id)
         rows = store.count_chunks(connection, project_id)
     known = 0 if last is None or last.embedder != fingerprint(embedder) else last.row_count
