@@ -245,6 +245,19 @@ def test_the_weights_of_title_and_text_are_documented():
     assert f"ts_rank('{shown}', v, t)" in page("profiles-and-scores.md")
 
 
+# --- the map
+
+
+def test_the_map_names_every_module_and_no_other():
+    package = ROOT / "src" / "lastro"
+    there = {entry.name for entry in package.glob("*.py")} - {"__init__.py"}
+    there |= {f"{entry.parent.name}/" for entry in package.glob("*/__init__.py")}
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    table = text.partition("| part |")[2].partition("\n\n")[0]
+    named = [name for row in table.splitlines() for name in re.findall(r"`([\w/.]+)`", row)]
+    assert sorted(named) == sorted(there)
+
+
 # --- links
 
 
