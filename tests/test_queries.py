@@ -387,6 +387,7 @@ PARAMETERS: dict[str, Any] = {
     "sample_rows": 256,
     "stored_profiles.version": 2,
     "adopt_profile.version": 2,
+    "by_itself": True,
     "find_profile.version": 2,
     "adr_date": None,
     "adr_number": 1,

@@ -138,9 +138,35 @@ def test_a_version_that_somebody_adopted_is_left_alone(app_database, owner_url) 
 
 def test_a_project_is_looked_at_again_when_it_has_doubled(app_database, owner_url) -> None:
     embedder = DeterministicEmbedder()
+    seen: list[int] = []
+    for stored, count in ((0, 60), (60, 119), (119, 120)):
+        project_id = fill(
+            app_database,
+            owner_url,
+            embedder,
+            count=count,
+            texts=lambda n, s=stored: passages(n)[s:],
+        )
+        watch(app_database, embedder)
+        with app_database.transaction(projects=[project_id]) as connection:
+            check = store.last_check(connection, project_id)
+        assert check is not None
+        seen.append(check.row_count)
+    assert seen == [60, 60, 120]
+
+
+@pytest.mark.parametrize("choose", ["roll back", "adopt the shipped one"])
+def test_the_shipped_version_that_somebody_chose_again_stays(
+    choose: str, app_database, owner_url
+) -> None:
+    embedder = DeterministicEmbedder()
     project_id = fill(app_database, owner_url, embedder, count=60)
     watch(app_database, embedder)
-    adoption.roll_back(app_database, SHIPPED, "default", project=PROJECT, embedder=embedder.id)
+    if choose == "roll back":
+        adoption.roll_back(app_database, SHIPPED, "default", project=PROJECT, embedder=embedder.id)
+    else:
+        adoption.adopt(app_database, SHIPPED, "default@1", project=PROJECT, embedder=embedder.id)
+    fill(app_database, owner_url, embedder, count=60, texts=lambda n: passages(2 * n)[n:])
     watch(app_database, embedder)
     assert answering(app_database, embedder, project_id) == DEFAULT
 

@@ -102,19 +102,30 @@ def watch_over(
 
 def _follow(database: Database, found: SelfCalibration, *, project: str, project_id: int) -> None:
     with database.transaction(projects=[project_id]) as connection:
-        adopted = store.ranking_numbers(connection, found.base.name, project_id=project_id).body
-    if adopted is not None and adopted["calibrated"] != "self":
+        numbers = store.ranking_numbers(connection, found.base.name, project_id=project_id)
+    adopted = numbers.body
+    if numbers.chosen and (adopted is None or adopted["calibrated"] != "self"):
         return
     if found.profile is None or found.check.trust == 1:
         if adopted is not None:
             with database.transaction(projects=[project_id]) as connection:
                 store.adopt_profile(
-                    connection, found.base.name, version=None, project_id=project_id
+                    connection,
+                    found.base.name,
+                    version=None,
+                    project_id=project_id,
+                    by_itself=True,
                 )
         return
     saved = adoption.save(database, found.profile, project=project, after=found.base.version)
     with database.transaction(projects=[project_id]) as connection:
-        store.adopt_profile(connection, saved.name, version=saved.version, project_id=project_id)
+        store.adopt_profile(
+            connection,
+            saved.name,
+            version=saved.version,
+            project_id=project_id,
+            by_itself=True,
+        )
 
 
 def _look(

@@ -20,10 +20,12 @@ SCALE_ROWS = 256
 class RankingNumbers:
     """The adopted version of a profile and the scale of the cosines; None where there is none.
 
-    ``looked_at`` says whether the project's texts told how far its vectors can be trusted.
+    ``chosen`` says whether a person chose what answers, the shipped version among it, ``looked_at``
+    whether the project's texts told how far its vectors can be trusted.
     """
 
     body: Mapping[str, Any] | None
+    chosen: bool
     mean: float | None
     spread: float | None
     looked_at: bool
@@ -44,7 +46,7 @@ def ranking_numbers(connection: AppConnection, name: str, *, project_id: int) ->
         found = cursor.execute(
             load_queries("profiles")["ranking_numbers"], {"project_id": project_id, "name": name}
         ).fetchone()
-    return found or RankingNumbers(body=None, mean=None, spread=None, looked_at=False)
+    return found or RankingNumbers(body=None, chosen=False, mean=None, spread=None, looked_at=False)
 
 
 def find_profile(
@@ -85,22 +87,42 @@ def save_profile(
 
 
 def adopt_profile(
-    connection: AppConnection, name: str, *, version: int | None, project_id: int
+    connection: AppConnection,
+    name: str,
+    *,
+    version: int | None,
+    project_id: int,
+    by_itself: bool = False,
 ) -> None:
-    """Answer with this version from now on; None is the one shipped or set."""
+    """Answer with this version from now on; None is the one shipped or set.
+
+    ``by_itself`` says that an index run chose it, and no person.
+    """
     wait_to_number(connection, project_id)
     connection.execute(
         load_queries("profiles")["adopt_profile"],
-        {"project_id": project_id, "name": name, "version": version},
+        {
+            "project_id": project_id,
+            "name": name,
+            "version": version,
+            "by_itself": by_itself,
+        },
     )
 
 
 def roll_back_profile(connection: AppConnection, name: str, *, project_id: int) -> bool:
-    """Answer with what answered before the last adoption; False where nothing was adopted."""
+    """Answer with what answered before the last adoption; False where nothing was adopted.
+
+    Where an index run had adopted it by itself, what answers now is chosen, and stays.
+    """
     wait_to_number(connection, project_id)
     row = connection.execute(
         load_queries("profiles")["roll_back_profile"], {"project_id": project_id, "name": name}
     ).fetchone()
+    if row is not None and row[0]:
+        body = ranking_numbers(connection, name, project_id=project_id).body
+        version = None if body is None else int(body["version"])
+        adopt_profile(connection, name, version=version, project_id=project_id)
     return row is not None
 
 

@@ -2,22 +2,20 @@
 -- by store/profiles.py.
 
 -- name: ranking_numbers
--- The adopted version of a profile, if any, the scale of the project's cosines, if measured, and
--- whether its texts told how far the vectors of the active embedder can be trusted; indexes
--- profile_adoptions_pkey, profiles_pkey, vector_scale_pkey and self_checks_pkey.
-SELECT
-    (
-        SELECT p.body
-        FROM (
-            SELECT name, version FROM lastro.profile_adoptions
-            WHERE project_id = %(project_id)s AND name = %(name)s
-            ORDER BY step DESC LIMIT 1
-        ) AS a
-        JOIN lastro.profiles AS p
-            ON p.project_id = %(project_id)s AND p.name = a.name AND p.version = a.version
-    ) AS body,
-    s.mean, s.spread, c.project_id IS NOT NULL AS looked_at
+-- The adopted version of a profile, if any, whether a person chose what answers, the scale of the
+-- project's cosines, if measured, and whether its texts told how far the vectors of the active
+-- embedder can be trusted; indexes profile_adoptions_pkey, profiles_pkey, vector_scale_pkey and
+-- self_checks_pkey.
+SELECT p.body, coalesce(NOT a.by_itself, false) AS chosen, s.mean, s.spread,
+    c.project_id IS NOT NULL AS looked_at
 FROM (VALUES (1)) AS one
+LEFT JOIN (
+    SELECT version, by_itself FROM lastro.profile_adoptions
+    WHERE project_id = %(project_id)s AND name = %(name)s
+    ORDER BY step DESC LIMIT 1
+) AS a ON true
+LEFT JOIN lastro.profiles AS p
+    ON p.project_id = %(project_id)s AND p.name = %(name)s AND p.version = a.version
 LEFT JOIN lastro.vector_scale AS s ON s.project_id = %(project_id)s
 LEFT JOIN lastro.self_checks AS c
     ON c.project_id = %(project_id)s AND c.trust IS NOT NULL
@@ -55,8 +53,8 @@ RETURNING version;
 
 -- name: adopt_profile
 -- Index profile_adoptions_pkey; a version that is not there breaks the foreign key.
-INSERT INTO lastro.profile_adoptions (project_id, name, step, version)
-SELECT %(project_id)s, %(name)s, coalesce(max(step), 0) + 1, %(version)s
+INSERT INTO lastro.profile_adoptions (project_id, name, step, version, by_itself)
+SELECT %(project_id)s, %(name)s, coalesce(max(step), 0) + 1, %(version)s, %(by_itself)s
 FROM lastro.profile_adoptions WHERE project_id = %(project_id)s AND name = %(name)s;
 
 -- name: roll_back_profile
@@ -66,7 +64,7 @@ WHERE a.project_id = %(project_id)s AND a.name = %(name)s AND a.step = (
     SELECT max(step) FROM lastro.profile_adoptions
     WHERE project_id = %(project_id)s AND name = %(name)s
 )
-RETURNING a.version;
+RETURNING a.by_itself;
 
 -- name: delete_vector_scale
 DELETE FROM lastro.vector_scale WHERE project_id = %(project_id)s;
