@@ -54,6 +54,10 @@ if TYPE_CHECKING:
 STATUS_SILENCE_S = 15.0
 
 
+def _unseen(_done: int, _total: int) -> None:
+    """Progress that nobody looks at."""
+
+
 def embedded(settings: Settings) -> EmbeddedPostgres:
     """The embedded server of these settings, not started."""
     return EmbeddedPostgres(
@@ -183,7 +187,7 @@ class App:
             replace(request, project=request.project or self.settings.project),
             writer=self.writer(),
             patterns=self.settings.files,
-            progress=progress or (lambda _done, _total: None),
+            progress=progress or _unseen,
             clones=self._clones(),
         )
         if report.embedding.available:
@@ -207,7 +211,7 @@ class App:
             request,
             pipeline=self.writer().pipeline,
             admin_url=self._admin_url,
-            progress=progress or (lambda _done, _total: None),
+            progress=progress or _unseen,
         )
 
     def writer(self) -> "Writer":
@@ -319,7 +323,7 @@ class App:
             project=self.project_name(project),
             pipeline=self.writer().pipeline,
             admin_url=self._admin_url,
-            progress=progress or (lambda _done, _total: None),
+            progress=progress or _unseen,
         )
 
     def self_calibrate(
@@ -347,7 +351,7 @@ class App:
             pipeline=self.writer().pipeline,
             patterns=self.settings.files,
             admin_url=self._admin_url,
-            progress=progress or (lambda _done, _total: None),
+            progress=progress or _unseen,
             clones=self._clones(),
         )
 

@@ -10,18 +10,16 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from lastro.chunk_settings import ChunkSettings
+from lastro.db.postmaster import IDLE_S
 from lastro.errors import ConfigError, InvalidInput
 from lastro.iso_639 import LANGUAGE_CODES
-from lastro.ollama_settings import OllamaSettings
+from lastro.ollama_settings import DEFAULT_HOST, OllamaSettings
 from lastro.sources.files import FilePatterns
 
 CONFIG_FILE = "lastro.toml"
 ROOT_HOME = Path("/var/lib/lastro")
 DEFAULT_EMBEDDER = "use-m3"
 DEFAULT_LANGUAGES = ("en", "pt", "zh")
-DEFAULT_OLLAMA_HOST = "http://127.0.0.1:11434"
-# 15 idle minutes, as the contract promises.
-IDLE_STOP_S = 900.0
 # Silence of a Git server after which it is given up.
 GIT_TIMEOUT_S = 120.0
 
@@ -59,12 +57,12 @@ class Settings:
     database_url: str | None = None
     admin_database_url: str | None = None
     embedder: str = DEFAULT_EMBEDDER
-    ollama_host: str = DEFAULT_OLLAMA_HOST
+    ollama_host: str = DEFAULT_HOST
     ollama: OllamaSettings = field(default_factory=OllamaSettings)
     project: str | None = None
     languages: tuple[str, ...] = DEFAULT_LANGUAGES
     postgres_bin: Path | None = None
-    idle_stop_s: float | None = IDLE_STOP_S
+    idle_stop_s: float | None = IDLE_S
     git_timeout_s: float = GIT_TIMEOUT_S
     chunking: ChunkSettings = field(default_factory=ChunkSettings)
     files: FilePatterns = field(default_factory=FilePatterns)
@@ -152,12 +150,12 @@ def _build(
         database_url=_text(values, "database_url"),
         admin_database_url=_text(values, "admin_database_url"),
         embedder=_text(values, "embedder") or DEFAULT_EMBEDDER,
-        ollama_host=_text(values, "ollama_host") or DEFAULT_OLLAMA_HOST,
+        ollama_host=_text(values, "ollama_host") or DEFAULT_HOST,
         ollama=_section(OllamaSettings, values.get("ollama", {}), name="ollama"),
         project=_text(values, "project"),
         languages=_languages(values.get("languages", DEFAULT_LANGUAGES)),
         postgres_bin=_path(values, "postgres_bin"),
-        idle_stop_s=_idle(values.get("idle_stop_s", IDLE_STOP_S)),
+        idle_stop_s=_idle(values.get("idle_stop_s", IDLE_S)),
         git_timeout_s=_git_timeout(values.get("git_timeout_s", GIT_TIMEOUT_S)),
         chunking=_section(ChunkSettings, values.get("chunking", {}), name="chunking"),
         files=_section(FilePatterns, values.get("files", {}), name="files"),

@@ -7,6 +7,8 @@ from lastro.errors import InvalidInput
 
 # What stands before a model's name in the name of an embedder.
 PREFIX = "ollama:"
+# Where Ollama listens by itself. Source: its documentation of OLLAMA_HOST.
+DEFAULT_HOST = "http://127.0.0.1:11434"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

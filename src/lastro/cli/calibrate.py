@@ -146,12 +146,6 @@ def _self(*, project: str | None, adopt: bool, format_: Format) -> None:
     if format_ is Format.JSON:
         print_json({"check": to_json(check), "profile": to_json(profile), "adopted": found.adopted})
         return
-    version = "" if profile is None else f"{profile.name}@{profile.version}"
-    verdict = (
-        f"{version} is stored and answers now"
-        if found.adopted
-        else f"{version} is stored; adopt it with `lastro profiles adopt {version}`"
-    )
     print_data(
         [
             pairs(
@@ -164,7 +158,9 @@ def _self(*, project: str | None, adopt: bool, format_: Format) -> None:
                     if check.lexical_mrr is None
                     else f"{check.lexical_mrr:.2f} (mean of 1/rank)",
                     "trust": _trust(found),
-                    "verdict": "nothing is changed" if profile is None else verdict,
+                    "verdict": "nothing is changed"
+                    if profile is None
+                    else _kept(profile, adopted=found.adopted),
                 },
                 width=screen_width(),
             )
@@ -343,8 +339,12 @@ def _result(made: "Calibrated") -> str:
         return f"nothing is recommended: {made.base.name} v{made.base.version} stays"
     if not made.stored:
         return "not stored: there is no such project; name one with --project"
-    version = f"{made.profile.name}@{made.profile.version}"
-    if made.adopted:
+    return _kept(made.profile, adopted=made.adopted)
+
+
+def _kept(profile: Profile, *, adopted: bool) -> str:
+    version = f"{profile.name}@{profile.version}"
+    if adopted:
         return f"{version} is stored and answers now"
     return f"{version} is stored; adopt it with `lastro profiles adopt {version}`"
 

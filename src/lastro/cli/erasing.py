@@ -95,7 +95,9 @@ def _confirm(what: str, *, typed: str, yes: bool) -> None:
         err=True,
     )
     if answer.strip() != typed:
-        raise InvalidInput("that is not its name; nothing was erased")
+        raise InvalidInput(
+            "that is not its name; nothing was erased", remedy="run it again and type the name"
+        )
 
 
 def _print_erased(erased: Erased, format_: Format) -> None:

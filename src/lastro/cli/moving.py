@@ -14,7 +14,7 @@ from lastro.app import build
 from lastro.cli.options import Format, FormatOption
 from lastro.cli.output import escaped, print_data, print_json, print_warning
 from lastro.config import load_settings
-from lastro.errors import EXIT_DONE, EXIT_PARTIAL, Conflict, InvalidInput, NotFound
+from lastro.errors import Conflict, InvalidInput, NotFound
 from lastro.wire import to_json
 
 STREAM = Path("-")
@@ -61,7 +61,7 @@ def import_(
     ] = None,
     no_vectors: NoVectorsOption = False,
     format_: FormatOption = Format.TABLE,
-) -> int:
+) -> None:
     """Store an exported project, whole or not at all."""
     with build(load_settings()) as app, _read(file) as stream:
         imported = app.import_project(stream, project=project, vectors=not no_vectors)
@@ -76,7 +76,6 @@ def import_(
     else:
         amount = _amount(imported.documents, imported.chunks)
         print_data([Text.assemble("project ", (escaped(imported.project), "bold"), f": {amount}")])
-    return EXIT_DONE if embedding.reason is None else EXIT_PARTIAL
 
 
 def _amount(documents: int, chunks: int) -> str:
@@ -100,7 +99,10 @@ def _written(file: Path) -> Generator[BinaryIO]:
             os.fsync(stream.fileno())
         part.rename(file)
     except OSError as error:
-        raise InvalidInput(f"{file} cannot be written: {error.strerror}") from error
+        raise InvalidInput(
+            f"{file} cannot be written: {error.strerror}",
+            remedy="name a file in a folder that is there and yours",
+        ) from error
     finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
@@ -114,8 +116,13 @@ def _read(file: Path) -> Generator[BinaryIO]:
     try:
         stream = file.open("rb")
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFound(f"there is no file {file}") from error
+        raise NotFound(
+            f"there is no file {file}", remedy="give a file that `lastro export` wrote"
+        ) from error
     except OSError as error:
-        raise InvalidInput(f"{file} cannot be read: {error.strerror}") from error
+        raise InvalidInput(
+            f"{file} cannot be read: {error.strerror}",
+            remedy="give a file that `lastro export` wrote and you may read",
+        ) from error
     with stream:
         yield stream

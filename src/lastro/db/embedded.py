@@ -46,7 +46,6 @@ from lastro.db.reaching import Wait, answers, owner_url, vectors_crash
 from lastro.db.upgrade import Site, Upgrade, upgrade
 from lastro.errors import ConfigError, DatabaseUnavailable, NotFound
 
-IDLE_S = 900.0  # contract: fifteen idle minutes
 START_TIMEOUT_S = 120.0  # crash recovery replays up to max_wal_size (1 GB) of log
 LONGEST_LOCK_POLL_S, LONGEST_POLL_S = 0.02, 0.1
 LOG_FLUSH_S = 0.2  # the process that writes the log outlives its server by as much
@@ -103,7 +102,7 @@ class EmbeddedPostgres:
         home: Path,
         *,
         binaries: Path | None = None,
-        idle_s: float | None = IDLE_S,
+        idle_s: float | None = pm.IDLE_S,
         start_timeout_s: float = START_TIMEOUT_S,
         settings: Mapping[str, str] | None = None,
     ) -> None:

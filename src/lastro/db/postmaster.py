@@ -32,6 +32,7 @@ TOO_MANY_CONNECTIONS = "53300"
 NO_SUCH_DATABASE = "3D000"
 
 PROTOCOL_3_0 = 196608  # PostgreSQL manual, "Message Formats", StartupMessage
+IDLE_S = 900.0  # unless another time is set; what docs/reference/settings.md promises
 STOP_TIMEOUT_S = 60.0
 LONGEST_POLL_S = 60.0
 SHORTEST_POLL_S = 0.05

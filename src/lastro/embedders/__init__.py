@@ -17,8 +17,8 @@ from lastro.embedders.protocol import (
 )
 from lastro.embedders.use_m3 import UseM3Embedder
 from lastro.errors import ConfigError
+from lastro.ollama_settings import DEFAULT_HOST, OllamaSettings
 from lastro.ollama_settings import PREFIX as OLLAMA
-from lastro.ollama_settings import OllamaSettings
 
 __all__ = [
     "SHIPPED",
@@ -38,7 +38,6 @@ __all__ = [
 ]
 
 SHIPPED = ("use-m3", "deterministic")
-DEFAULT_OLLAMA_HOST = "http://127.0.0.1:11434"
 # Named in the contract, not carried by this release.
 _PLANNED_NAMES = ("minilm", "e5-small")
 _PLANNED_KINDS = ("onnx:", "openai:")
@@ -48,7 +47,7 @@ def build_embedder(
     name: str,
     *,
     cache_dir: Path,
-    ollama_host: str = DEFAULT_OLLAMA_HOST,
+    ollama_host: str = DEFAULT_HOST,
     ollama: OllamaSettings | None = None,
 ) -> Embedder:
     """Return the embedder called ``name``; nothing is loaded or asked before its first text.
