@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 from killing import EVERYTHING
+from ollama_server import free_port
 from repositories import commit
 from rows import add_document, add_golden_set, add_project, add_run, insert
 
@@ -336,3 +337,15 @@ def test_a_file_has_its_name_only_when_it_is_whole(
     assert main(["import", str(file), "--project", "copy"]) == 0
     assert "copy" in capsys.readouterr().out
     assert [path.name for path in tmp_path.glob("harbour.jsonl*")] == ["harbour.jsonl"]
+
+
+def test_an_import_whose_texts_cannot_be_embedded_now_says_so_and_is_done(
+    app, elsewhere, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    file = tmp_path / "harbour.jsonl"
+    assert main(["export", "harbour", str(file)]) == 0
+    monkeypatch.setenv("LASTRO_DATABASE_URL", elsewhere)
+    monkeypatch.setenv("LASTRO_EMBEDDER", "ollama:nomic-embed-text")
+    monkeypatch.setenv("OLLAMA_HOST", f"127.0.0.1:{free_port()}")
+    assert main(["import", str(file), "--no-vectors"]) == 0
+    assert "embedder_unreachable" in capsys.readouterr().err

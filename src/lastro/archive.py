@@ -149,7 +149,7 @@ def read_header(stream: BinaryIO, digest: Digest) -> Header:
             ),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise InvalidInput(f"line 1: the head lacks a part ({error})") from error
+        raise bad_line(1, f"the head lacks a part ({error})") from error
 
 
 def read_rows(stream: BinaryIO, digest: Digest) -> Iterator[Row]:
@@ -167,11 +167,11 @@ def read_rows(stream: BinaryIO, digest: Digest) -> Iterator[Row]:
         if kind == "end":
             _check_end(values, digest, number)
             if stream.read(1):
-                raise InvalidInput(f"line {number + 1}: the file goes on after its end")
+                raise bad_line(number + 1, "the file goes on after its end")
             return
         digest.add(line)
         if kind not in TABLES or kinds.index(kind) < reached:
-            raise InvalidInput(f"line {number}: {kind!r} is unknown, or in the wrong place")
+            raise bad_line(number, f"{kind!r} is unknown, or in the wrong place")
         reached = kinds.index(kind)
         yield Row(line=number, kind=kind, values={_snake(key): values[key] for key in values})
 
@@ -185,15 +185,19 @@ def vector_of(text: object) -> NDArray[np.float16]:
     return np.frombuffer(data[_VECTOR_HEAD_BYTES:], dtype=">f2").astype(np.float16)
 
 
+def bad_line(number: int, what: str) -> InvalidInput:
+    """The error of a line that nobody exported so."""
+    return InvalidInput(
+        f"line {number}: {what}", remedy="export the project again, or copy the file whole"
+    )
+
+
 def _line(stream: BinaryIO, number: int) -> bytes:
     line = stream.readline(MAX_LINE_BYTES + 1)
     if len(line) > MAX_LINE_BYTES:
-        raise InvalidInput(f"line {number} is longer than {MAX_LINE_BYTES} bytes")
+        raise bad_line(number, f"it is longer than {MAX_LINE_BYTES} bytes")
     if not line.endswith(b"\n"):
-        raise InvalidInput(
-            f"line {number}: the file ends before its end; it was cut",
-            remedy="export the project again, or copy the file whole",
-        )
+        raise bad_line(number, "the file ends before its end; it was cut")
     return line
 
 
@@ -201,18 +205,18 @@ def _object(line: bytes, number: int) -> dict[str, Any]:
     try:
         said = json.loads(line)
     except ValueError as error:
-        raise InvalidInput(f"line {number} is not JSON: {error}") from error
+        raise bad_line(number, f"it is not JSON: {error}") from error
     if not isinstance(said, dict):
-        raise InvalidInput(f"line {number} is no JSON object")
+        raise bad_line(number, "it is no JSON object")
     return cast("dict[str, Any]", said)
 
 
 def _only_entry(said: dict[str, Any], number: int) -> tuple[str, dict[str, Any]]:
     if len(said) != 1:
-        raise InvalidInput(f"line {number} holds not one row")
+        raise bad_line(number, "it holds not one row")
     ((kind, values),) = said.items()
     if not isinstance(values, dict):
-        raise InvalidInput(f"line {number}: {kind!r} is no JSON object")
+        raise bad_line(number, f"{kind!r} is no JSON object")
     return kind, cast("dict[str, Any]", values)
 
 

@@ -15,6 +15,7 @@ from lastro.embedders import Embedder
 from lastro.errors import NotFound
 from lastro.golden import golden_set
 from lastro.golden_lines import parse_questions
+from lastro.projects import all_project_ids, project_named
 from lastro.store import AppConnection, Kind, Project
 from lastro.turns import turn
 
@@ -52,10 +53,10 @@ def erase_project(
     ``forget_source`` is called with each folder or address that no other project indexes.
     Errors: NotFound.
     """
-    project = _find(database, slug)
-    everyone = _all_ids(database)
+    project = project_named(database, slug)
+    everyone = all_project_ids(database)
     with turn(database, project.id):
-        _find(database, slug)  # who came before may have erased it
+        project_named(database, slug)  # who came before may have erased it
         with database.transaction(projects=everyone) as connection:
             roots = {s.root for s in store.project_sources(connection, project.id)}
             roots -= store.places_of_others(connection, sorted(roots), project_id=project.id)
@@ -97,7 +98,7 @@ def erase_documents(
     they answer, and runs that showed them. A place that the index does not hold any more is
     searched for in those as well. Errors: NotFound where nothing at all is found.
     """
-    project = _find(database, slug)
+    project = project_named(database, slug)
     with turn(database, project.id):
         return retried(
             lambda: _erase_documents(database, project, places, embedder=embedder, kind=kind)
@@ -160,16 +161,6 @@ def _erase_questions(
 
 def _is_answered_at(line: dict[str, Any], places: Sequence[str], *, kind: Kind) -> bool:
     return any(answer.get(_ANSWER_KEYS[kind]) in places for answer in line.get("answers", ()))
-
-
-def _find(database: Database, slug: str) -> Project:
-    with database.transaction() as connection:
-        return store.find_project(connection, slug)
-
-
-def _all_ids(database: Database) -> list[int]:
-    with database.transaction() as connection:
-        return [project.id for project in store.all_projects(connection)]
 
 
 def _nothing(slug: str, places: Sequence[str]) -> NotFound:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lastro import store
 from lastro.archive import TABLES, Digest, Header, Vectors, header_line, to_line
 from lastro.db.pool import Database
+from lastro.projects import project_named
 from lastro.store import AppConnection
 
 Write = Callable[[bytes], object]
@@ -29,8 +30,7 @@ def export_project(database: Database, slug: str, write: Write, *, vectors: bool
 
     Everything is of one moment, whatever index run works meanwhile. Errors: NotFound.
     """
-    with database.transaction() as connection:
-        project = store.find_project(connection, slug)
+    project = project_named(database, slug)
     digest = Digest()
     counts: Counter[str] = Counter()
     with database.transaction(projects=[project.id], snapshot=True) as connection:

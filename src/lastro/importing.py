@@ -10,10 +10,19 @@ from pgvector import HalfVector
 
 from lastro import store
 from lastro.adoption import refresh_vector_scale
-from lastro.archive import TABLES, Digest, Row, Vectors, read_header, read_rows, vector_of
+from lastro.archive import (
+    TABLES,
+    Digest,
+    Row,
+    Vectors,
+    bad_line,
+    read_header,
+    read_rows,
+    vector_of,
+)
 from lastro.db.pool import Database, savepoint, set_local
 from lastro.embedders import Embedder, fingerprint
-from lastro.errors import Conflict, DatabaseUnavailable, EmbedderMismatch, InvalidInput
+from lastro.errors import Conflict, EmbedderMismatch, InvalidInput
 from lastro.store import AppConnection
 from lastro.types import EmbeddingCounts
 from lastro.writing import Writer, ensure_vector_column
@@ -124,10 +133,10 @@ def _prepared(row: Row, fields: set[str], *, held: Vectors | None) -> Row:
         if name in _VECTOR_FIELDS and held is None:
             continue
         if name not in fields:
-            raise InvalidInput(f"line {row.line}: {row.kind!r} has no {name!r}")
+            raise bad_line(row.line, f"{row.kind!r} has no {name!r}")
         values[name] = value
     if not values:
-        raise InvalidInput(f"line {row.line}: {row.kind!r} is empty")
+        raise bad_line(row.line, f"{row.kind!r} is empty")
     if held is None and row.kind == "document":
         values["state"] = "incomplete"
     if values.get("embedding") is not None:
@@ -139,9 +148,9 @@ def _vector_text(line: int, said: object, held: Vectors | None) -> str:
     try:
         vector = vector_of(said)
     except ValueError as error:
-        raise InvalidInput(f"line {line}: {error}") from error
+        raise bad_line(line, str(error)) from error
     if held is None or len(vector) != held.dimension or not np.isfinite(vector).all():
-        raise InvalidInput(f"line {line}: the vector has not the width of the file's embedder")
+        raise bad_line(line, "the vector has not the width of the file's embedder")
     return HalfVector(vector).to_text()
 
 
@@ -153,20 +162,15 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def _write(connection: AppConnection, batch: Sequence[Row], *, project_id: int) -> None:
-    """Write rows; what PostgreSQL refuses is sought row by row. Errors: InvalidInput."""
+    """Write rows; where PostgreSQL refuses them, one by one. Errors: InvalidInput."""
     try:
         with savepoint(connection):
             _insert(connection, batch, project_id=project_id)
     except (InvalidInput, Conflict) as error:
+        if len(batch) == 1:
+            raise bad_line(batch[0].line, error.message) from error
         for row in batch:
-            try:
-                with savepoint(connection):
-                    _insert(connection, [row], project_id=project_id)
-            except (InvalidInput, Conflict) as refused:
-                raise InvalidInput(f"line {row.line}: {refused.message}") from refused
-        raise DatabaseUnavailable(
-            f"lines {batch[0].line} to {batch[-1].line} are refused together: {error.message}"
-        ) from error
+            _write(connection, [row], project_id=project_id)
 
 
 def _insert(connection: AppConnection, batch: Sequence[Row], *, project_id: int) -> None:

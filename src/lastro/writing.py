@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lastro import store
+from lastro.batching import as_degraded
 from lastro.db.migrate import lock_schema
 from lastro.db.pool import Database, connect, retried
 from lastro.documents import Pipeline, Prepared, embedded_text
 from lastro.embedders import Embedder, Served, fingerprint, is_blank
-from lastro.embedding import as_degraded, embed_texts, mismatch, require_same
+from lastro.embedding import embed_texts, mismatch, require_same
 from lastro.errors import DimensionMismatch, ProviderError
 from lastro.store import ActiveEmbedder
 from lastro.types import Degraded, EmbeddingCounts, FileNote

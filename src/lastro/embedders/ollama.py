@@ -230,7 +230,11 @@ class OllamaEmbedder:
             )
 
     def _bad_reply(self, what: str) -> ProviderError:
-        return ProviderError(f"Ollama at {self._client.url} {what}", reason="embedder_bad_reply")
+        return ProviderError(
+            f"Ollama at {self._client.url} {what}",
+            reason="embedder_bad_reply",
+            remedy="read the log of Ollama there, or install a newer one",
+        )
 
     # --- identity
 

@@ -4,6 +4,7 @@ import ipaddress
 import json
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import urlsplit
@@ -25,6 +26,11 @@ MAX_REPLY_BYTES = 64 * 2**20
 _PIECE_BYTES = 65_536
 _MAX_SAID_CHARS = 200
 _MAX_CONNECTIONS = 4
+_REMEDIES: Mapping[DegradedReason, str] = {
+    "embedder_unreachable": "start it with `ollama serve`, or set OLLAMA_HOST",
+    "embedder_timeout": "see whether its machine is busy, or allow more time in [ollama]",
+    "embedder_bad_reply": "see whether OLLAMA_HOST is Ollama, and read its log",
+}
 _HOST_REMEDY = "set OLLAMA_HOST to an address such as http://127.0.0.1:11434"
 
 
@@ -157,11 +163,8 @@ class OllamaClient:
         return cast("dict[str, Any]", found)
 
     def _failed(self, what: str, reason: DegradedReason) -> ProviderError:
-        unreachable = reason == "embedder_unreachable"
         return ProviderError(
-            f"Ollama at {self.url} {what}",
-            reason=reason,
-            remedy="start it with `ollama serve`, or set OLLAMA_HOST" if unreachable else None,
+            f"Ollama at {self.url} {what}", reason=reason, remedy=_REMEDIES[reason]
         )
 
 
