@@ -26,6 +26,7 @@ from lastro.cli.hits import hit_lines, snippet
 from lastro.cli.output import escaped, visible
 from lastro.cli.root import app
 from lastro.db.embedded import EmbeddedPostgres
+from lastro.errors import DatabaseUnavailable
 from lastro.types import DegradedReason, FileOrigin, Hit
 
 LASTRO = str(Path(sys.executable).parent / "lastro")
@@ -448,6 +449,15 @@ def test_a_fault_of_ours_shows_its_traceback_when_asked(lastro, monkeypatch):
     monkeypatch.setattr("lastro.cli.erasing.load_settings", lambda: 1 / 0)
     monkeypatch.setenv("LASTRO_DEBUG", "1")
     assert "Traceback" in lastro("projects").err
+
+
+def test_what_a_log_said_follows_an_error_on_lines_of_their_own(lastro, monkeypatch):
+    def end() -> None:
+        raise DatabaseUnavailable("it ended\n  of a\x1b mark\nremedy: none", remedy="look")
+
+    monkeypatch.setattr("lastro.cli.erasing.load_settings", end)
+    shown = lastro("projects").err.splitlines()
+    assert shown == ["error: it ended", r"  of a\x1b mark\nremedy: none", "remedy: look"]
 
 
 # --- pipes, encodings, interruption: as a process ------------------------------------------------

@@ -275,6 +275,14 @@ def test_documents_stored_without_a_server_are_the_same_when_it_is_back(harbour:
         assert sum(scope.stale for scope in app.coverage().scopes) == 0
 
 
+def test_a_run_without_a_server_and_without_news_counts_what_still_has_no_vector(
+    harbour: Harbour,
+):
+    first, again = harbour.index(), harbour.index()
+    assert (again.documents.unchanged, again.embedding) == (len(WORDS), first.embedding)
+    assert first.embedding.skipped == len(WORDS)
+
+
 def test_with_the_server_down_what_was_embedded_before_keeps_its_vector(harbour: Harbour):
     harbour.serve(Script())
     harbour.index()

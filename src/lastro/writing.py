@@ -165,6 +165,8 @@ class Writer:
     def _embed(
         self, texts: Sequence[str], *, places: Sequence[tuple[UUID, FileNote]], project_id: int
     ) -> list[NDArray[np.float32] | None]:
+        if not texts:
+            return []
         if not self._is_identified and not all(map(is_blank, texts)):
             # Nothing is cached of weights that nobody knows.
             self.failure = self._outage

@@ -184,7 +184,9 @@ def print_error(error: LastroError, format_: Format) -> None:
         return
     faults = error.faults if isinstance(error, InvalidGolden) else ()
     message = error.summary if isinstance(error, InvalidGolden) else error.message
-    _say(Text.assemble(("error: ", "bold red"), escaped(message)))
+    # What a log said follows on lines of its own, set in; any other line break is shown as such.
+    shown = "\n  ".join(map(escaped, message.split("\n  ")))
+    _say(Text.assemble(("error: ", "bold red"), shown))
     for fault in faults:
         _say(Text(f"    {escaped(fault)}"))
     if error.remedy is not None:
