@@ -222,7 +222,7 @@ def test_while_the_server_is_away_a_pool_says_why_it_has_no_connection(
 
 def test_a_pool_whose_connections_are_all_in_use_says_so(owner_url: str) -> None:
     with (
-        Database(owner_url, max_size=1, timeout_s=0.1) as database,
+        Database(owner_url, max_size=1, timeout_s=1.0) as database,
         database.session(),
         pytest.raises(DatabaseUnavailable, match="all 1 connections"),
         database.session(),

@@ -172,15 +172,15 @@ def _read(response: "BaseHTTPResponse", *, ends: float) -> bytes:
     """The whole body; a server that sends it drop by drop, or stops, is late all the same."""
     from urllib3 import exceptions
 
-    # The library's own time-out begins anew with every piece.
-    sock = cast("socket | None", getattr(response.connection, "sock", None))
-    usual_s = None if sock is None else sock.gettimeout()
     pieces: list[bytes] = []
     size = 0
     while True:
         left_s = ends - time.monotonic()
         if left_s <= 0:
             raise TimeoutError
+        # The library's own time-out begins anew with every piece. Once the last one is read the
+        # connection is another thread's, or closed: it is asked for anew each time.
+        sock = cast("socket | None", getattr(response.connection, "sock", None))
         if sock is not None:
             sock.settimeout(left_s)
         piece = response.read1(_PIECE_BYTES)
@@ -190,8 +190,6 @@ def _read(response: "BaseHTTPResponse", *, ends: float) -> bytes:
         if size > MAX_REPLY_BYTES:
             raise exceptions.HTTPError(f"more than {MAX_REPLY_BYTES} bytes")
         pieces.append(piece)
-    if sock is not None:
-        sock.settimeout(usual_s)
     return b"".join(pieces)
 
 
