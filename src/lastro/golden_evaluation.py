@@ -25,7 +25,7 @@ from lastro.judging import JudgedQuestion, judged_chunks
 from lastro.places import EntityPlace, FilePlace, SessionPlace, normal_path
 from lastro.profiles import Profile, Thresholds
 from lastro.projects import project_id_of
-from lastro.ranking import has_evidence, one_per_place
+from lastro.ranking import DEFAULT_MAX_PER_DOCUMENT, has_evidence, one_per_place
 from lastro.runs import (
     JUDGED_DEPTH,
     AnswerResult,
@@ -38,7 +38,6 @@ from lastro.runs import (
     Run,
 )
 from lastro.search import (
-    DEFAULT_MAX_PER_DOCUMENT,
     Engine,
     Found,
     SearchRequest,

@@ -10,7 +10,9 @@ from uuid import UUID
 
 from lastro.profiles import Cosine, Profile, Thresholds
 
-MAX_K = 100
+DEFAULT_K, MAX_K = 10, 100
+# Hits of one document that are shown, unless a request says otherwise.
+DEFAULT_MAX_PER_DOCUMENT = 3
 # Spreads above the mean of random pairs at which a scaled cosine reaches 1: flat optimum from .3 to
 # .7 of e5-small's weight, and equal to the raw cosine for use-m3. Source: docs/adr/0005
 SPREADS = 6.0

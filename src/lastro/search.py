@@ -31,6 +31,8 @@ from lastro.lexical import storable
 from lastro.profiles import Profile, Thresholds
 from lastro.projects import project_id_of
 from lastro.ranking import (
+    DEFAULT_K,
+    DEFAULT_MAX_PER_DOCUMENT,
     MAX_K,
     Candidate,
     Ranked,
@@ -46,8 +48,6 @@ from lastro.ranking import (
 from lastro.store import AppConnection, Project
 from lastro.types import MAX_QUERY_CHARS, Degraded, Outcome
 
-DEFAULT_K = 10
-DEFAULT_MAX_PER_DOCUMENT = 3
 # Longer than any statement takes on a healthy server; a leg that needs more is left out.
 STATEMENT_TIMEOUT_S = 30.0
 

@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lastro.calibration import FOLDS
 from lastro.intervals import LEAST_QUESTIONS, Interval, mean_interval
 from lastro.profiles import Profile, Thresholds
+from lastro.ranking import DEFAULT_K, DEFAULT_MAX_PER_DOCUMENT
 from lastro.replay import CachedQuestion, fused, lexical_scores, vector_scores
 
-K = 10
-MAX_PER_DOCUMENT = 3
 # Places of a ranking that are judged: few that stand deeper reach any bar.
 DEPTH = 40
-FOLDS = 5
 # A target that takes more than this share of answers away is out of reach.
 MOST_REFUSED = 0.5
 # The worse of the two rates counts, and their sum a little, so that no worse one is traded for
@@ -31,6 +30,7 @@ SUM_PART = 0.1
 NEAR = 0.005
 # What the words alone must say matters most while the vector leg is absent, which is rare.
 OUTAGE_PART = 0.2
+# The grids of the search: a bar of both legs, what the vector alone needs above it, one of words.
 BARS = tuple(step / 100 for step in range(101))
 GAPS = (0.0, 0.03, 0.06, 0.09, 0.12, 0.15)
 WORD_BARS = tuple(step / 40 for step in range(4, 37))
@@ -155,7 +155,7 @@ def _one_per_place(question: CachedQuestion, rows: Ints) -> Ints:
     for row in rows.tolist():
         others = seen.setdefault(int(question.document[row]), [])
         overlaps = any(starts[o] < ends[row] and starts[row] < ends[o] for o in others)
-        if not overlaps and len(others) < MAX_PER_DOCUMENT:
+        if not overlaps and len(others) < DEFAULT_MAX_PER_DOCUMENT:
             others.append(row)
             kept.append(row)
         if len(kept) == DEPTH:
@@ -189,7 +189,7 @@ def _shown(hits: Hits, tried: Sequence[Thresholds]) -> _Shown:
     )
     for number, thresholds in enumerate(tried):
         passed = _passes(hits, thresholds)
-        passed &= passed.cumsum(axis=1, dtype=np.int16) <= K
+        passed &= passed.cumsum(axis=1, dtype=np.int16) <= DEFAULT_K
         made.hits[number] = passed.sum(axis=1)
         made.right[number] = (passed & hits.right).sum(axis=1)
         first = passed.argmax(axis=1)

@@ -27,7 +27,8 @@ from lastro.cli.output import (
 )
 from lastro.cli.tables import table, wrapped
 from lastro.config import load_settings
-from lastro.search import DEFAULT_K, SearchRequest
+from lastro.ranking import DEFAULT_K
+from lastro.search import SearchRequest
 from lastro.why_findings import RULES, Counts, LegStanding, Standing, Why
 from lastro.wire import to_json
 

@@ -27,7 +27,8 @@ from lastro.cli.output import (
 from lastro.cli.tables import report_lines
 from lastro.config import load_settings
 from lastro.errors import EXIT_DONE, EXIT_PARTIAL
-from lastro.search import DEFAULT_K, SearchRequest
+from lastro.ranking import DEFAULT_K
+from lastro.search import SearchRequest
 from lastro.types import DEFAULT_REF, IndexRequest
 from lastro.wire import to_json
 
