@@ -27,8 +27,11 @@ AppConnection = Connection[TupleRow]
 T = TypeVar("T")
 
 APP_ROLE = "lastro_app"
+# Enough for a server far away; who waits longer waits for one that is not there.
 CONNECT_TIMEOUT_S = 10
+# As long as a statement of a search may take: by then a connection is free, or none will be.
 POOL_TIMEOUT_S = 30.0
+# A tenth of PostgreSQL's usual max_connections, so that several processes fit beside each other.
 POOL_MAX_SIZE = 10
 # A deadlock undoes one of its transactions and lets the other go on: mostly the second try works.
 CONTENTION_ATTEMPTS = 5

@@ -33,7 +33,7 @@ NO_SUCH_DATABASE = "3D000"
 
 PROTOCOL_3_0 = 196608  # PostgreSQL manual, "Message Formats", StartupMessage
 IDLE_S = 900.0  # unless another time is set; what docs/reference/settings.md promises
-STOP_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 60.0  # pg_ctl's own; a checkpoint of max_wal_size comes before the end
 LONGEST_POLL_S = 60.0
 SHORTEST_POLL_S = 0.05
 POLLS_PER_IDLE_TIME = 10

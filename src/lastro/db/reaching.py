@@ -13,8 +13,8 @@ logger = logging.getLogger(__name__)
 
 FIRST_POLL_S = 0.005
 SAY_AFTER_S = 3.0  # a start takes a tenth of that; whoever waits longer is told why
-CREATE_TIMEOUT_S = 60.0
-PROBE_TIMEOUT_S = 60.0
+# Both take milliseconds on an idle machine; a minute is for one that is swapping.
+CREATE_TIMEOUT_S, PROBE_TIMEOUT_S = 60.0, 60.0
 # The packaged vector.so is compiled for AVX2 outside its dispatched functions too: on an older
 # processor the first vector kills the server. Nothing of this stays; 64 numbers fill every loop.
 VECTOR_PROBE = """

@@ -46,7 +46,7 @@ OLD_PORT, NEW_PORT = pm.PORT + 1, pm.PORT + 2
 PROGRAMS = ("pg_dump", "pg_dumpall", "psql")
 POLL_S = 0.02
 QUOTED_LINES = 8
-INIT_TIMEOUT_S = 120.0
+INIT_TIMEOUT_S = 120.0  # as long as a start, which makes the first database
 # The indexes are built anew and are as large as before; a sort may need a table's size besides.
 SPACE_FACTOR = 1.25
 # An empty cluster has 40 MB, its write-ahead log up to max_wal_size as set below.
