@@ -152,6 +152,17 @@ def test_a_run_that_was_stopped_after_its_last_row_is_counted_by_the_next(bench,
     assert (bench.scalar(df % "ballast"), bench.scalar(df % "plug")) == (1, 0)
 
 
+def test_words_are_counted_again_though_the_clock_was_put_back(bench, tmp_path) -> None:
+    commit(tmp_path, {"docs/guide.md": GUIDE})
+    bench.index(tmp_path)
+    with psycopg.connect(bench.owner_url) as owner:
+        owner.execute("UPDATE lastro.corpus_stats SET refreshed_at = now() + interval '1 hour'")
+    # As many chunks as before, and to this clock older than the counts.
+    commit(tmp_path, {"docs/guide.md": GUIDE.replace("plug", "ballast")})
+    bench.index(tmp_path)
+    assert bench.scalar("SELECT count(*) FROM lastro.lexeme_stats WHERE lexeme = 'ballast'") == 1
+
+
 def test_a_removal_that_was_stopped_half_way_is_counted_by_the_next(bench, tmp_path) -> None:
     commit(tmp_path, {"docs/guide.md": GUIDE, "docs/tank.md": "# Tank\n\nBallast.\n"})
     bench.index(tmp_path)

@@ -310,15 +310,16 @@ def _finish(
 ) -> None:
     """Move the revision, and count again what the lexical score needs.
 
-    The database says whether: the rows may be those of an earlier run that was stopped before it
-    counted them.
+    Where this run changed nothing the database says whether: the rows may be those of an earlier
+    run that was stopped before it counted them.
     """
     project_id, listing = target.project.id, target.listing
+    has_changed = bool(found.added or found.changed or found.renamed or found.removed)
     with database.transaction(projects=[project_id]) as connection:
         store.move_revision(
             connection, project_id=project_id, source=target.source, revision=listing.revision
         )
-        if not store.statistics_are_current(connection, project_id):
+        if has_changed or not store.statistics_are_current(connection, project_id):
             store.refresh_statistics(connection, project_id)
         refresh_vector_scale(connection, project_id)
         store.save_source(
