@@ -161,6 +161,21 @@ def test_a_degraded_reason_is_documented(reason: str):
     assert f"| `{reason}` |" in page("json-shapes.md")
 
 
+def test_every_check_of_the_doctor_is_documented():
+    text = (ROOT / "docs" / "how-to" / "troubleshoot.md").read_text(encoding="utf-8")
+    modules = ("doctor.py", "server_checks.py", "recall_probe.py", "app.py", "cli/inspecting.py")
+    names = {
+        name
+        for module in modules
+        for name in re.findall(
+            r'(?:Check\(\s*name=|failed\()"([a-z ]+)"',
+            (ROOT / "src" / "lastro" / module).read_text(encoding="utf-8"),
+        )
+    }
+    assert {"settings", "recall", "dead rows"} <= names
+    assert sorted(name for name in names if f"`{name}`" not in text) == []
+
+
 # --- reports and JSON
 
 
