@@ -21,7 +21,7 @@ from psycopg.types.json import Jsonb
 from rows import add_chunk, add_project
 
 import lastro
-from lastro import store
+from lastro import legs, store
 from lastro.db.pool import Database, connect
 from lastro.filters import HardFilter, compile_filter
 from lastro.legs import EXACT_ROWS, hnsw_settings, run_lexical_leg, run_vector_leg
@@ -182,6 +182,29 @@ def test_the_same_words_under_the_policy_would_not_use_the_gin_index(library: Da
         assert "chunks_search_vector_idx" not in indexes(
             plan_of(connection, query.format("chunks"))
         )
+
+
+@pytest.mark.parametrize(
+    ("hard", "expected"),
+    [({}, ["ballast"]), ({"path_prefix": "docs/7/"}, ["ballast", "w11"])],
+    ids=["no filter", "a filter that keeps a twentieth"],
+)
+def test_a_common_word_chooses_candidates_only_where_a_filter_keeps_few(
+    library: Database, monkeypatch: pytest.MonkeyPatch, hard: dict[str, Any], expected: list[str]
+) -> None:
+    # ballast is in some 28 of 5,600 rows, w11 in about 1,900: only with the filter's share of a
+    # twentieth do both fit
+    monkeypatch.setattr(legs, "CANDIDATE_BUDGET", 400)
+    with library.transaction(projects=[LARGE], settings=hnsw_settings(DEFAULT)) as connection:
+        leg = run_lexical_leg(
+            connection,
+            compile_filter(HardFilter(project_id=LARGE, **hard)),
+            "ballast w11",
+            project_id=LARGE,
+            profile=DEFAULT,
+            languages=["en"],
+        )
+    assert leg.explain["candidates"] == expected
 
 
 def test_a_lexical_leg_finds_rows_of_its_project_alone(library: Database) -> None:

@@ -29,6 +29,9 @@ from lastro.types import Degraded, LanguageStatistics
 # of 100,000 rows took 3.7 ms where the index took 22 ms and lost a quarter; at 10,000 the index
 # is as good and faster. Source: docs/adr/0003.
 EXACT_ROWS = 5_000
+# Rows that the index keeps in sight while it looks for the nearest. With 200 the recall@10 of
+# 100,000 sections was .988, and .960 where the 1,000 nearest had been deleted.
+LEAST_EF_SEARCH = 400
 # Lexical candidates come from the rarest terms, until their df add up to this.
 CANDIDATE_BUDGET = 2_000
 # No gate reads more rows than this (about 25 ms); reaching it is declared.
@@ -68,7 +71,7 @@ class LexicalLeg:
 def hnsw_settings(profile: Profile) -> dict[str, str]:
     """What a transaction sets so that the vector index finds the profile's depth."""
     return {
-        "hnsw.ef_search": str(profile.vector_depth),
+        "hnsw.ef_search": str(max(LEAST_EF_SEARCH, profile.vector_depth)),
         "hnsw.iterative_scan": "strict_order",
         "hnsw.max_scan_tuples": "200000",
     }
@@ -201,28 +204,55 @@ def _rarest_first(
     languages: Sequence[str],
     depth: int,
 ) -> tuple[list[LegRow], list[Degraded], list[str]]:
-    """Widen the candidates from the rarest terms on, until the filter has let enough through."""
+    """Candidates of the rarest terms, and of more where the filter keeps few of their rows.
+
+    Terms are taken while the rows that they are expected to add fit the budget: all of their ``df``
+    at first, then the share of it that the filter let through.
+    """
     ordered = sorted((t for t in terms if t.df), key=lambda t: (t.df, t.text))
-    rows: list[LegRow] = []
-    chosen = 0
-    budget = CANDIDATE_BUDGET
-    while chosen < len(ordered) and len(rows) < depth:
-        widened = _within(ordered, budget)
-        budget *= 4
-        if widened == chosen:
-            continue
-        if not chosen and ordered[0].df > CANDIDATE_BUDGET and len(ordered) > 1:
-            pairs = match_pairs(ordered[0], ordered[1:], languages=languages)
-            rows = _leg(connection, predicate, gate=pairs, scoring=scoring, depth=depth)
-            if len(rows) >= depth:
-                return rows, _sampled(rows), [f"{ordered[0].text} with any other"]
-        chosen = widened
+    if not ordered:
+        return [], [], []
+    chosen = _within(ordered, CANDIDATE_BUDGET)
+    if not chosen:
+        return _of_common_words(
+            connection, predicate, ordered, scoring=scoring, languages=languages, depth=depth
+        )
+    while True:
         gate = match_any(ordered[:chosen], languages=languages)
         rows = _leg(connection, predicate, gate=gate, scoring=scoring, depth=depth)
-    return rows, _sampled(rows), [term.text for term in ordered[:chosen]]
+        gated = [term.text for term in ordered[:chosen]]
+        if len(rows) >= depth:
+            return rows, _sampled(rows), gated
+        # One more on both sides: that no row passed so far does not say that none will.
+        kept = (len(rows) + 1) / (sum(term.df for term in ordered[:chosen]) + 1)
+        widened = _within(ordered, CANDIDATE_BUDGET / kept)
+        if widened <= chosen:
+            return rows, _sampled(rows), gated
+        chosen = widened
 
 
-def _within(ordered: Sequence[Term], budget: int) -> int:
+def _of_common_words(
+    connection: AppConnection,
+    predicate: Predicate,
+    ordered: Sequence[Term],
+    *,
+    scoring: LexicalScore,
+    languages: Sequence[str],
+    depth: int,
+) -> tuple[list[LegRow], list[Degraded], list[str]]:
+    """Candidates where the rarest term alone is beyond the budget: pairs first, then its rows."""
+    rarest = ordered[0]
+    if len(ordered) > 1:
+        pairs = match_pairs(rarest, ordered[1:], languages=languages)
+        rows = _leg(connection, predicate, gate=pairs, scoring=scoring, depth=depth)
+        if len(rows) >= depth:
+            return rows, _sampled(rows), [f"{rarest.text} with any other"]
+    gate = match_any([rarest], languages=languages)
+    rows = _leg(connection, predicate, gate=gate, scoring=scoring, depth=depth)
+    return rows, _sampled(rows), [rarest.text]
+
+
+def _within(ordered: Sequence[Term], budget: float) -> int:
     """How many of the rarest terms have a df that adds up to ``budget`` at most."""
     total = 0
     for number, term in enumerate(ordered):

@@ -94,7 +94,7 @@ def parse_query(
 
 
 def count_up_to(connection: AppConnection, predicate: Predicate, *, limit: int) -> int:
-    """Rows with a vector that the filter keeps, counted no further than ``limit``."""
+    """Rows that the filter keeps, counted no further than ``limit``."""
     query = load_queries("search")["count_up_to"].format(filter=predicate.condition)
     row = connection.execute(query, {**predicate.parameters, "limit": limit}).fetchone()
     return 0 if row is None else int(row[0])
