@@ -1,13 +1,12 @@
 """``lastro golden`` as a person and a script see it."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from commands import Run, indexed
 from repositories import commit
 
-from lastro.cli import main
 from lastro.errors import EXIT_DONE, EXIT_NOT_FOUND, EXIT_USAGE
 
 DOCS = {
@@ -23,8 +22,6 @@ QUESTIONS = (
     ' "answers": [{"path": "docs/pilots.md", "heading": "Landing"}]}\n'
 )
 
-Run = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
 def run(
@@ -37,18 +34,7 @@ def run(
     folder = tmp_path / "harbour"
     commit(folder, DOCS)
     (folder / "questions.jsonl").write_text(QUESTIONS, encoding="utf-8")
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("LASTRO_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("LASTRO_DATABASE_URL", owner_url)
-    monkeypatch.setenv("LASTRO_EMBEDDER", "deterministic")
-
-    def call(*words: str) -> tuple[int, str, str]:
-        code = main(words)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    assert call("index", ".")[0] == EXIT_DONE
-    return call
+    return indexed(folder, owner_url=owner_url, monkeypatch=monkeypatch, capsys=capsys)
 
 
 def test_an_import_says_what_is_whose_and_what_the_index_lacks(run: Run):

@@ -1,18 +1,18 @@
 """``lastro why``: the point where a passage fell out, and that it never disagrees with search."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
+from commands import Run, indexed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from repositories import commit, write
 
 from lastro.chunk_settings import ChunkSettings
-from lastro.cli import main
 from lastro.db.pool import Database
 from lastro.documents import Pipeline
 from lastro.embedders import fingerprint
@@ -367,9 +367,6 @@ def place_of(origin: FileOrigin) -> ChunkPlace:
 # --- the command
 
 
-Run = Callable[..., tuple[int, str, str]]
-
-
 @pytest.fixture
 def run(
     tmp_path: Path,
@@ -378,18 +375,9 @@ def run(
     capsys: pytest.CaptureFixture[str],
 ) -> Run:
     commit(tmp_path / "railway", FILES)
-    monkeypatch.chdir(tmp_path / "railway")
-    monkeypatch.setenv("LASTRO_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("LASTRO_DATABASE_URL", owner_url)
-    monkeypatch.setenv("LASTRO_EMBEDDER", "deterministic")
-
-    def call(*words: str) -> tuple[int, str, str]:
-        code = main(words)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    assert call("index", ".")[0] == EXIT_DONE
-    return call
+    return indexed(
+        tmp_path / "railway", owner_url=owner_url, monkeypatch=monkeypatch, capsys=capsys
+    )
 
 
 def test_the_command_ends_well_whatever_the_point_and_keeps_to_80_columns(run: Run):
