@@ -8,6 +8,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -188,6 +189,32 @@ def test_vectors_that_crash_the_server_are_an_error_that_names_the_processor(
         server(home, settings={**SPEEDY, **stand_in}).start()
     assert "LASTRO_POSTGRES_BIN" in str(error.value.remedy)
     assert server(home).status().running is False
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.02, 0.04, 0.06])
+def test_a_server_that_has_just_crashed_stops(home: Path, delay_s: float) -> None:
+    server(home).start()
+    crashed = pid_of(home)
+    os.kill(children_of(crashed)[-1], signal.SIGKILL)
+    time.sleep(delay_s)
+    assert server(home).stop() is True
+    assert not pm.alive(crashed)
+
+
+def test_a_server_that_hangs_in_its_shutdown_is_ended_by_the_next_stop(home: Path) -> None:
+    server(home).start()
+    hung = pid_of(home)
+    checkpointer = next(pid for pid in children_of(hung) if b"checkpointer" in _title(pid))
+    os.kill(checkpointer, signal.SIGSTOP)
+    os.kill(hung, signal.SIGINT)
+    time.sleep(0.5)
+    assert pm.alive(hung)
+    assert server(home).stop() is True  # within STOP_TIMEOUT_S, by far
+    assert not pm.alive(hung)
+
+
+def _title(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 # --- little shared memory, a full disk: in a mount namespace of their own ---

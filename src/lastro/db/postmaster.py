@@ -43,9 +43,11 @@ LARGEST_LOG_BYTES, KEPT_LOG_BYTES = 8 * 1024 * 1024, 256 * 1024
 # Our own looks at the server, here and in ``status``: they are no use of it.
 APPLICATION = "lastro launcher"
 # Connected clients, then sessions ever opened: a command between two looks is seen by the second.
+# A backend that still signs on has no name yet, and may be one of our own looks.
 ACTIVITY_QUERY = (
     "SELECT (SELECT count(*) FROM pg_stat_activity"
     " WHERE backend_type IN ('client backend', 'walsender')"
+    " AND state IS DISTINCT FROM 'starting'"
     " AND application_name IS DISTINCT FROM 'lastro launcher')"
     " || ' ' || (SELECT coalesce(sum(sessions), 0) FROM pg_stat_database"
     " WHERE datname <> 'postgres')"
@@ -250,15 +252,33 @@ def _read_until_ready(read: Callable[[int], bytes]) -> dict[str, str]:
 def stop_server(pid: int, data: Path, *, timeout_s: float = STOP_TIMEOUT_S) -> bool:
     """End the server's connections, let it write its checkpoint, and wait until it is gone.
 
+    A server that takes no clients (it recovers from a crash, or hangs) has nothing to write and is
+    ended at once: the next start replays its log. Asked to shut down early in a recovery it can
+    wait for ever for a checkpoint that nobody is left to write.
+
     The caller holds the lock. False when the server is still there after ``timeout_s``.
     """
     deadline = time.monotonic() + timeout_s
+    fast, immediate = signal.SIGINT, signal.SIGQUIT  # PostgreSQL manual, "Shutting Down"
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGINT)  # "fast shutdown", PostgreSQL manual, "Shutting Down"
+        os.kill(pid, fast if _takes_clients(data) else immediate)
     while serves(pid, data):
         if time.monotonic() > deadline:
             return False
         wait_for_exit(pid, 0.01)
+    return True
+
+
+def _takes_clients(data: Path) -> bool:
+    server = read_postmaster(data)
+    if server is None or not server.socket_path:
+        return False
+    try:
+        ask(server.socket_path, MAINTENANCE_DATABASE)
+    except Refused as refusal:
+        return refusal.sqlstate != CANNOT_CONNECT_NOW
+    except OSError:
+        return False
     return True
 
 
