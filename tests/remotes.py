@@ -1,34 +1,54 @@
 """Git servers for tests: a real web server over ``git http-backend``, and a stand-in for ssh."""
 
 import base64
+import contextlib
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from repositories import git
+
+
+class _Server(ThreadingHTTPServer):
+    def shutdown_request(self, request: Any) -> None:
+        """End the connection, over TLS with a farewell: clients take its lack for a cut."""
+        if isinstance(request, ssl.SSLSocket):
+            with contextlib.suppress(OSError):
+                request.unwrap()
+        super().shutdown_request(request)
 
 
 class WebServer:
     """Serves the bare repositories below ``root``; with a token only to who sends it."""
 
-    def __init__(self, root: Path, *, token: str | None = None) -> None:
+    def __init__(
+        self, root: Path, *, token: str | None = None, certificate: Path | None = None
+    ) -> None:
         self.root = root
         self.token = token
         self.asked: list[tuple[str, str | None]] = []
         self.redirect: str | None = None
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
+        self._scheme = "https" if certificate else "http"
+        if certificate:
+            self._server.socket = _tls(certificate).wrap_socket(
+                self._server.socket, server_side=True
+            )
         self.host = f"127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
         self._thread.start()
 
     def address(self, name: str) -> str:
-        return f"http://{self.host}/{name}"
+        return f"{self._scheme}://{self.host}/{name}"
 
     def close(self) -> None:
         self._server.shutdown()
@@ -36,14 +56,27 @@ class WebServer:
         self._thread.join()
 
 
-@contextmanager
-def web_server(root: Path, *, token: str | None = None) -> Iterator[WebServer]:
-    """A running ``WebServer``."""
-    server = WebServer(root, token=token)
+@contextlib.contextmanager
+def web_server(
+    root: Path, *, token: str | None = None, certificate: Path | None = None
+) -> Iterator[WebServer]:
+    """A running ``WebServer``, over TLS where it has a certificate."""
+    server = WebServer(root, token=token, certificate=certificate)
     try:
         yield server
     finally:
         server.close()
+
+
+def self_signed(file: Path) -> Path:
+    """``file`` with a new key and a certificate for this machine's own address."""
+    subprocess.run(
+        f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1"
+        f" -keyout {file} -out {file}".split(),
+        check=True,
+        capture_output=True,
+    )
+    return file
 
 
 def publish(repository: Path, root: Path, name: str) -> Path:
@@ -68,7 +101,13 @@ def fake_ssh(folder: Path) -> str:
     return f'"{sys.executable}" "{script}"'
 
 
-@contextmanager
+def _tls(certificate: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    return context
+
+
+@contextlib.contextmanager
 def silent_server() -> Iterator[str]:
     """The host of a server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -107,6 +146,7 @@ def _handler(server: WebServer) -> type[BaseHTTPRequestHandler]:
             if server.redirect is not None:
                 self.send_response(302)
                 self.send_header("Location", server.redirect + self.path)
+                self.send_header("Content-Length", "0")
                 self.end_headers()
                 return
             if server.token is not None and not _holds(sent, server.token):

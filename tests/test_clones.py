@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from remotes import WebServer, fake_ssh, publish, silent_server, web_server
+from remotes import WebServer, fake_ssh, publish, self_signed, silent_server, web_server
 from repositories import commit, git
 
 from lastro.errors import ConfigError, InvalidInput, LastroError, NotFound, RemoteError
@@ -57,6 +57,14 @@ def private(work: Path, tmp_path: Path) -> Iterator[WebServer]:
 @pytest.fixture
 def clones(tmp_path: Path) -> Clones:
     return Clones(folder=tmp_path / "cache", timeout_s=30)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A key and a certificate that nobody vouches for, in one file."""
+    if shutil.which("openssl") is None:
+        pytest.skip("a certificate cannot be made without openssl")
+    return self_signed(tmp_path_factory.mktemp("tls") / "both.pem")
 
 
 def holder(tmp_path: Path, *, token: str = TOKEN, host: str | None = None) -> Clones:
@@ -394,12 +402,87 @@ def test_a_blank_ref_asks_no_server(server, clones, ref) -> None:
     assert server.asked == []
 
 
-def test_a_redirect_to_another_protocol_is_not_followed(work, tmp_path, clones) -> None:
+@pytest.mark.parametrize("ref", ["refs/lastro/head", "refs/lastro/head~1", "refs/lastro/x"])
+def test_a_ref_of_the_clones_own_is_refused_and_asks_no_server(server, clones, ref) -> None:
+    with pytest.raises(InvalidInput, match="within its clone"):
+        listed(clones, server.address("tides.git"), ref=ref)
+    assert server.asked == []
+
+
+def test_what_the_clone_was_made_of_is_no_branch_of_it(server, clones) -> None:
+    listed(clones, server.address("tides.git"))
+    with pytest.raises(NotFound, match="no commit named"):
+        listed(clones, server.address("tides.git"), ref="lastro/head")
+
+
+def test_a_branch_may_have_a_name_that_lastro_uses(server, clones, work, tmp_path) -> None:
+    git(work, "checkout", "--quiet", "-b", "lastro/head")
+    commit(work, {"docs/ebb.md": "# Ebb\n\nLow water.\n"})
+    publish(work, tmp_path / "served", "tides.git")
+    assert set(texts(listed(clones, server.address("tides.git")))) == {"docs/tides.md"}
+    branch = listed(clones, server.address("tides.git"), ref="lastro/head")
+    assert set(texts(branch)) == {"docs/ebb.md", "docs/tides.md"}
+
+
+@pytest.mark.parametrize("lead", ["http", "https"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "file://{served}",
+        "ssh://git@{host}{served}",
+        "git://{host}",
+        "ftp://{host}",
+        "ext::touch {served}/ran;",
+        "gopher://{host}",
+    ],
+)
+def test_a_redirect_to_another_protocol_is_not_followed(
+    work, tmp_path, clones, monkeypatch, certificate, lead, target
+) -> None:
     del work
-    with web_server(tmp_path / "served") as lure:
-        lure.redirect = f"file://{tmp_path / 'served'}"
+    served = tmp_path / "served"
+    monkeypatch.setenv("GIT_SSH_COMMAND", fake_ssh(tmp_path))
+    monkeypatch.setenv("GIT_SSL_NO_VERIFY", "1")
+    with (
+        web_server(served) as goal,
+        web_server(served, certificate=certificate if lead == "https" else None) as lure,
+    ):
+        lure.redirect = target.format(served=served, host=goal.host)
         with pytest.raises(LastroError):
             listed(clones, lure.address("tides.git"))
+        assert len(lure.asked) == 1
+        assert goal.asked == []
+    assert not (tmp_path / "ssh.log").exists()
+    assert not (served / "ran").exists()
+    assert not list(clones.folder.glob("*.git"))
+
+
+def test_a_redirect_from_https_to_http_is_not_followed(
+    work, tmp_path, clones, monkeypatch, certificate
+) -> None:
+    del work
+    monkeypatch.setenv("GIT_SSL_NO_VERIFY", "1")
+    with (
+        web_server(tmp_path / "served") as goal,
+        web_server(tmp_path / "served", certificate=certificate) as lure,
+    ):
+        lure.redirect = f"http://{goal.host}"
+        with pytest.raises(RemoteError, match="redirects to the protocol http,"):
+            listed(clones, lure.address("tides.git"))
+        assert (len(lure.asked), goal.asked) == (1, [])
+
+
+def test_a_redirect_within_https_is_followed(
+    work, tmp_path, clones, monkeypatch, certificate
+) -> None:
+    del work
+    monkeypatch.setenv("GIT_SSL_NO_VERIFY", "1")
+    with (
+        web_server(tmp_path / "served", certificate=certificate) as goal,
+        web_server(tmp_path / "served", certificate=certificate) as lure,
+    ):
+        lure.redirect = f"https://{goal.host}"
+        assert "docs/tides.md" in texts(listed(clones, lure.address("tides.git")))
 
 
 def test_hooks_of_the_users_settings_do_not_run(server, clones, tmp_path, monkeypatch) -> None:

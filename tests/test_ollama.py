@@ -413,16 +413,39 @@ def test_what_is_configured_is_known_without_a_server(script, make):
         ("https://box", "https://box:443"),
         ("https://box/ollama/", "https://box:443/ollama"),
         (' "box:99" ', "http://box:99"),
+        ("model_server.lan.:99", "http://model_server.lan.:99"),
+        ("xn--mwe-sna.example", "http://xn--mwe-sna.example:11434"),
     ],
 )
 def test_an_address_is_read_as_ollamas_own_client_reads_it(host: str, url: str):
     assert base_url(host) == url
 
 
-@pytest.mark.parametrize("host", ["ftp://box", "box:port", "box:70000", "me:word@box", "a b"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "ftp://box",
+        "box:port",
+        "box:70000",
+        "me:word@box",
+        "a b",
+        "box?x=1",
+        "box..lan",
+        "b" * 64,
+        "box\x00lan",
+        "http://[::1",
+    ],
+)
 def test_an_address_that_is_none_is_a_configuration_error(host: str):
     with pytest.raises(ConfigError, match="OLLAMA_HOST"):
         base_url(host)
+
+
+@pytest.mark.parametrize("host", ["möwe.example", "https://möwe.example:99/x", "灯塔"])
+def test_a_name_beyond_ascii_is_refused_with_the_form_that_works(host: str):
+    with pytest.raises(ConfigError, match="beyond ASCII") as refused:
+        base_url(host)
+    assert "xn--" in str(refused.value.remedy)
 
 
 @pytest.mark.parametrize("model", ["", " nomic", "nomic "])

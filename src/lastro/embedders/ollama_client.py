@@ -2,6 +2,7 @@
 
 import ipaddress
 import json
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -32,6 +33,8 @@ _REMEDIES: Mapping[DegradedReason, str] = {
     "embedder_bad_reply": "see whether OLLAMA_HOST is Ollama, and read its log",
 }
 _HOST_REMEDY = "set OLLAMA_HOST to an address such as http://127.0.0.1:11434"
+# What a resolver takes; container names have underscores. Source: RFC 1123, section 2.1.
+_HOST_NAME = re.compile(r"(?:[A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}\.?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +71,22 @@ def base_url(host: str) -> str:
         name, port = parts.hostname or "", parts.port or default_port
     except ValueError as error:
         raise ConfigError(f"OLLAMA_HOST is not an address: {error}", remedy=_HOST_REMEDY) from error
-    if "@" in place or any(char.isspace() for char in place):
+    if re.search(r"[@?#\s]", place):
         raise ConfigError("OLLAMA_HOST is more than a host and a port", remedy=_HOST_REMEDY)
     name = _LISTENING.get(name, name)
+    if not (_HOST_NAME.fullmatch(name) or _is_ipv6(name)):
+        raise _no_host_name(name)
     shown = f"[{name}]" if ":" in name else name
     return f"{scheme}://{shown}:{port}/{path.strip('/')}".rstrip("/")
+
+
+def _no_host_name(name: str) -> ConfigError:
+    if name.isascii() or not name.isprintable():
+        return ConfigError(f"OLLAMA_HOST names no host: {name!r}", remedy=_HOST_REMEDY)
+    return ConfigError(
+        f"OLLAMA_HOST has the name {name!r}, with letters beyond ASCII",
+        remedy="write it in the form that begins with xn--, or give the address in numbers",
+    )
 
 
 def _is_ipv6(text: str) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lastro.errors import ConfigError, LastroError, NotFound, RemoteError
+from lastro.errors import ConfigError, InvalidInput, LastroError, NotFound, RemoteError
 from lastro.sources.addresses import Address
 from lastro.sources.explaining import Unexplained, explain
 from lastro.sources.fetching import Failed, TimedOut, converse
@@ -32,7 +32,9 @@ DEFAULT_USERNAME = "git"
 # How often a process looks whether another has finished its clone.
 _POLL_S = 0.05
 
-_HEAD = "refs/lastro/head"
+# Refs of ours, beside those of the server; no user means one of them.
+_OWN = "refs/lastro/"
+_HEAD = f"{_OWN}head"
 _REFSPECS = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
 # ``HEAD``, ``@`` and what is counted from it: HEAD~1, @^2, HEAD^{/word}.
 _FROM_HEAD = re.compile(r"(?:HEAD|@)(?:[~^].*)?", re.S)
@@ -103,9 +105,14 @@ class Clones:
 
         ``HEAD`` is the default branch; ``ref`` is looked up by the caller, and a commit that no
         branch holds is asked for by name.
-        Errors: NotFound (no repository, no commit), ConfigError (a credential is missing or
-        wrong), RemoteError (not reached, silent too long).
+        Errors: NotFound (no repository, no commit), InvalidInput (a ref of ours), ConfigError (a
+        credential is missing or wrong), RemoteError (not reached, silent too long).
         """
+        if ref.startswith(_OWN):
+            raise InvalidInput(
+                f"{ref!r} is a name that Lastro gives within its clone",
+                remedy="name a branch, a tag or a commit of the repository",
+            )
         place = self.place(address)
         with _turn(place, timeout_s=LONGEST_S):
             try:
@@ -162,10 +169,12 @@ class Clones:
         self._fetch(clone, address, *_REFSPECS, *of_head)
         if of_head:
             run_git(clone, "--git-dir=.", "update-ref", "--no-deref", "HEAD", _HEAD)
+        # Left there, it would be found before a branch called lastro/head.
+        run_git(clone, "--git-dir=.", "update-ref", "-d", _HEAD)
         if _COMMIT_ID.fullmatch(ref) and not _holds(clone, ref):
             # Reached by no branch: a server may give it still. Where not, the ref is not found.
             with contextlib.suppress(NotFound, Unexplained):
-                self._fetch(clone, address, f"+{ref}:refs/lastro/commits/{ref}")
+                self._fetch(clone, address, f"+{ref}:{_OWN}commits/{ref}")
 
     def _fetch(self, clone: Path, address: Address, *refspecs: str) -> None:
         settings = (*_SETTINGS, f"http.lowSpeedTime={self.timeout_s:.0f}", "http.lowSpeedLimit=1")

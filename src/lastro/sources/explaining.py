@@ -40,6 +40,8 @@ _UNREACHED = (
     "timed out",
 )
 _NO_ANSWER = "fatal: Could not read from remote repository."
+# What curl says where a server redirects to what GIT_ALLOW_PROTOCOL leaves out.
+_OTHER_PROTOCOL = re.compile(r'protocol "([a-z0-9+.-]*)" (?:not supported|disabled)')
 # A server may say as much as it likes.
 _MAX_CHARS = 400
 
@@ -60,6 +62,12 @@ def explain(address: Address, said: str) -> LastroError:
         return ConfigError(
             f"{address.url} refused the credential, or wants one",
             remedy=_credential_remedy(address),
+        )
+    if found := _OTHER_PROTOCOL.search(words):
+        return RemoteError(
+            f"{address.url} redirects to the protocol {found[1] or 'of no name'}, which is not "
+            "followed",
+            remedy="give the repository's own address, if you trust the server behind it",
         )
     if "couldn't find remote ref" in words or "unadvertised object" in words:
         return NotFound(f"{address.url} does not give that commit", remedy="name another ref")
