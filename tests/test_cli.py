@@ -478,6 +478,21 @@ def test_a_reader_who_leaves_ends_the_printing_quietly(harbour: Harbour):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_an_export_whose_reader_leaves_ends_quietly_as_a_failure(harbour: Harbour):
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run(
+        [LASTRO, "export", "harbour"],
+        cwd=harbour.folder,
+        env=clean_environment() | harbour.environment,
+        stdout=write_end,
+        stderr=subprocess.PIPE,
+        timeout=TIMEOUT_S,
+    )
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
 def test_a_stream_that_is_closed_from_the_start_ends_nothing_badly(tmp_path: Path) -> None:
     command = f"exec {shlex.quote(LASTRO)} config >&-"
     done = subprocess.run(
@@ -531,6 +546,43 @@ def test_an_interrupted_command_ends_with_130(harbour: Harbour, url: str):
         timeout=TIMEOUT_S,
     )
     assert (done.returncode, done.stderr) == (128 + signal.SIGINT, b"")
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.{handler})
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "lastro.cli.output":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+from lastro.cli import main
+assert signal.getsignal(signal.SIGINT) is signal.{handler}
+"""
+
+
+@pytest.mark.parametrize(
+    ("handler", "code"), [("default_int_handler", -signal.SIGINT), ("SIG_IGN", 0)]
+)
+def test_an_interruption_of_the_imports_shows_no_traceback(handler: str, code: int):
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_IMPORT.format(handler=handler)],
+        env=clean_environment(),
+        capture_output=True,
+        timeout=TIMEOUT_S,
+    )
+    assert (done.returncode, done.stderr) == (code, b"")
+
+
+def test_after_its_imports_a_command_is_interrupted_as_ever():
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "import lastro.cli\n"
+        "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+    )
+    subprocess.run([sys.executable, "-c", code], env=clean_environment(), check=True)
 
 
 # --- what a document may not do to a terminal ----------------------------------------------------

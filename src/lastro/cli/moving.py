@@ -12,9 +12,9 @@ from rich.text import Text
 
 from lastro.app import build
 from lastro.cli.options import Format, FormatOption
-from lastro.cli.output import escaped, print_data, print_json, print_warning
+from lastro.cli.output import escaped, forget, print_data, print_json, print_warning
 from lastro.config import load_settings
-from lastro.errors import Conflict, InvalidInput, NotFound
+from lastro.errors import EXIT_FAILED, Conflict, InvalidInput, NotFound
 from lastro.wire import to_json
 
 STREAM = Path("-")
@@ -84,10 +84,17 @@ def _amount(documents: int, chunks: int) -> str:
 
 @contextlib.contextmanager
 def _written(file: Path) -> Generator[BinaryIO]:
-    """A new file, which has its name only when it is whole. Errors: Conflict, InvalidInput."""
+    """A new file, which has its name only when it is whole. Errors: Conflict, InvalidInput.
+
+    A reader of stdout who leaves early has no whole project: the command ends, as a failure.
+    """
     if file == STREAM:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        try:
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            forget(sys.stdout)
+            raise typer.Exit(EXIT_FAILED) from None
         return
     if file.exists():
         raise Conflict(f"{file} exists already", remedy="name another file")
