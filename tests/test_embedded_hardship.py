@@ -15,6 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from homes import open_folder, processes_of, programs, value, wait_until
+from mounts import can_mount, in_namespace
 from postgres import SPEEDY
 
 from lastro.db import postmaster as pm
@@ -25,16 +26,6 @@ from lastro.errors import DatabaseUnavailable
 
 MIB = 2**20
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root alone may do this")
-
-
-def may_mount() -> bool:
-    if os.geteuid() != 0 or shutil.which("unshare") is None:
-        return False
-    tried = ["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
-    return subprocess.run(tried, capture_output=True, check=False).returncode == 0
-
-
-can_mount = pytest.mark.skipif(not may_mount(), reason="a file system of its own cannot be mounted")
 
 
 def server(home: Path, *, idle_s: float | None = None, **options) -> EmbeddedPostgres:
@@ -246,15 +237,6 @@ except DatabaseUnavailable as error:
 finally:
     server.stop()
 """
-
-
-def in_namespace(mounts: str, script: str, *arguments: str) -> str:
-    """What ``script`` prints where ``mounts`` were made first, which nobody else sees."""
-    command = [sys.executable, "-c", script, *arguments]
-    shell = ["unshare", "--mount", "sh", "-ec", f'{mounts}; exec "$@"', "sh", *command]
-    done = subprocess.run(shell, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 TINY_SHM = "mount -t tmpfs -o size=1m,mode=1777 tmpfs /dev/shm"
