@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from lastro.embedders.breaker import Breaker
 from lastro.embedders.ollama import OllamaEmbedder
 from lastro.embedders.ollama_client import MAX_REPLY_BYTES, base_url
 from lastro.embedders.ollama_models import canonical, known_dimension, known_model
+from lastro.embedders.outage import OutageNote
 from lastro.errors import ConfigError, EmbedderMismatch, InvalidInput, ProviderError
 from lastro.ollama_settings import OllamaSettings
 
@@ -324,6 +326,102 @@ def test_half_open_one_of_many_callers_asks():
     with ThreadPoolExecutor(max_workers=6) as pool:
         list(pool.map(lambda _: reason_of(lambda: breaker.call(ask)), range(6)))
     assert len(asked) == 2
+
+
+# --- an outage told to other processes
+
+
+@pytest.fixture
+def neighbours(script: Script, tmp_path: Path) -> Iterator[Callable[..., OllamaEmbedder]]:
+    """Makes embedders as processes have them: one server, one folder for caches."""
+    with ollama(script) as host:
+
+        def build(**changes: float) -> OllamaEmbedder:
+            settings = replace(SHORT, query_timeout_s=0.6, retry_after_s=30.0)
+            return OllamaEmbedder(
+                "nomic-embed-text",
+                host=host,
+                settings=replace(settings, **changes),
+                cache_dir=tmp_path / "cache",
+            )
+
+        yield build
+
+
+def test_a_late_server_is_known_to_the_next_process(script, neighbours):
+    script.delay_s = 5.0
+    reason_of(lambda: neighbours().embed(["tide"], "query"))
+    script.delay_s = 0.0
+    with pytest.raises(ProviderError, match=r"did not answer .*; asked again in") as failed:
+        neighbours().embed(["ebb"], "query")
+    assert (failed.value.reason, script.requests) == ("embedder_timeout", [])
+    assert "OLLAMA_HOST" not in str(failed.value.remedy)
+    assert "more time" in str(failed.value.remedy)
+
+
+def test_who_waits_longer_asks_for_oneself(script, neighbours):
+    script.delay_s = 1.0
+    reason_of(lambda: neighbours().embed(["tide"], "query"))
+    assert neighbours(query_timeout_s=20.0).embed(["ebb"], "query").shape == (1, 768)
+
+
+def test_an_index_run_asks_and_what_it_learns_is_known_too(script, neighbours):
+    script.delay_s = 5.0
+    reason_of(lambda: neighbours().embed(["tide"], "query"))
+    script.delay_s = 0.0
+    neighbours().identify()
+    assert neighbours().embed(["ebb"], "query").shape == (1, 768)
+
+
+def test_a_server_that_refuses_the_connection_is_asked_by_every_process(tmp_path):
+    host = f"127.0.0.1:{free_port()}"
+    embedder = OllamaEmbedder("nomic-embed-text", host=host, cache_dir=tmp_path)
+    embedder.recall(version="x", dimension=768)
+    assert reason_of(lambda: embedder.embed(["tide"], "query")) == "embedder_unreachable"
+    assert list(tmp_path.iterdir()) == []
+
+
+LATE = ProviderError("late", reason="embedder_timeout", remedy=None)
+
+
+@pytest.mark.parametrize(
+    ("later_s", "is_believed"), [(0.0, True), (9.0, True), (10.0, False), (-5.0, False)]
+)
+def test_a_note_is_believed_for_its_time(tmp_path, later_s: float, is_believed: bool):
+    now = [1_000.0]
+    note = OutageNote(path=tmp_path / "note", about="box", clock=lambda: now[0])
+    note.write(LATE, lasts_s=10.0)
+    now[0] += later_s
+    assert (note.read(longest_s=10.0) is not None) == is_believed
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b'{"about": "box"}',
+        b'{"about": "box", "reason": "embedder_timeout", "until": "soon"}',
+        b'{"about": "box", "reason": "bored", "until": 1e12}',
+        b"\xff",
+    ],
+)
+def test_a_note_that_is_none_is_not_believed(tmp_path, content: bytes):
+    (tmp_path / "note").write_bytes(content)
+    assert OutageNote(path=tmp_path / "note", about="box").read(longest_s=1e15) is None
+
+
+def test_a_note_binds_only_whom_it_is_about(tmp_path):
+    OutageNote(path=tmp_path / "note", about="box").write(LATE, lasts_s=10.0)
+    assert OutageNote(path=tmp_path / "note", about="other").read(longest_s=10.0) is None
+
+
+def test_a_note_that_cannot_be_written_is_none(tmp_path):
+    (tmp_path / "file").touch()
+    note = OutageNote(path=tmp_path / "file" / "note", about="box")
+    note.write(LATE, lasts_s=10.0)
+    note.clear()
+    assert note.read(longest_s=10.0) is None
 
 
 # --- identity

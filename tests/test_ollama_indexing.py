@@ -456,6 +456,26 @@ def test_the_commands_say_that_the_server_is_down_and_go_on(harbour: Harbour):
     assert time.monotonic() - started < 60.0
 
 
+def test_a_server_that_hangs_costs_one_command_its_time_and_not_the_next(harbour: Harbour):
+    script = harbour.serve(Script())
+    harbour.index()
+    script.delay_s = 60.0
+    harbour.ollama = SHORT
+    first, second = (
+        json.loads(harbour.command("search", word, "--format", "json").stdout)
+        for word in ("halyard", "capstan")
+    )
+    assert [o["degraded"][0]["reason"] for o in (first, second)] == ["embedder_timeout"] * 2
+    assert "asked again in" in second["degraded"][0]["detail"]
+    assert second["hits"]
+    assert second["tookMs"] < 900 <= first["tookMs"]
+    script.delay_s = 0.0
+    # who asks for the state of things is not told what somebody heard before
+    harbour.command("doctor")
+    after = json.loads(harbour.command("search", "davit", "--format", "json").stdout)
+    assert after["vectorAvailable"] is True
+
+
 def test_the_commands_refuse_weights_that_are_not_the_indexs(harbour: Harbour):
     script = harbour.serve(Script())
     harbour.index()

@@ -52,8 +52,9 @@ def build_embedder(
 ) -> Embedder:
     """Return the embedder called ``name``; nothing is loaded or asked before its first text.
 
-    ``cache_dir`` is where it may keep prepared forms of its model. Errors: ConfigError for an
-    unknown name, for a known one that this release does not carry, and for Ollama's address.
+    ``cache_dir`` is where it may keep prepared forms of its model, or note an outage. Errors:
+    ConfigError for an unknown name, for a known one that this release does not carry, and for
+    Ollama's address.
     """
     if name == "use-m3":
         return UseM3Embedder(cache_dir=cache_dir)
@@ -63,7 +64,9 @@ def build_embedder(
         # 10 ms that no other embedder's first search waits for.
         from lastro.embedders.ollama import OllamaEmbedder
 
-        return OllamaEmbedder(name.removeprefix(OLLAMA), host=ollama_host, settings=ollama)
+        return OllamaEmbedder(
+            name.removeprefix(OLLAMA), host=ollama_host, settings=ollama, cache_dir=cache_dir
+        )
     known = f"available: {', '.join(SHIPPED)}, {OLLAMA}<model>"
     if name in _PLANNED_NAMES or name.startswith(_PLANNED_KINDS):
         raise ConfigError(

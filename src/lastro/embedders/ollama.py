@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn, cast
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from lastro.embedders.breaker import Breaker
 from lastro.embedders.ollama_client import OllamaClient, Reply
 from lastro.embedders.ollama_models import canonical, is_same, known_dimension, known_model
+from lastro.embedders.outage import OutageNote
 from lastro.embedders.protocol import Limits, Role, checked, readable
 from lastro.errors import ConfigError, EmbedderMismatch, ProviderError
 from lastro.ollama_settings import PREFIX, OllamaSettings
@@ -24,6 +26,8 @@ MAX_CHARS = 100_000
 MAX_DIMENSION = 4_000
 # As `ollama list` shows it.
 _VERSION_CHARS = 12
+# In the folder for caches.
+NOTE_NAME = "ollama-outage.json"
 # The weights of a server that does not tell its digests.
 UNDECLARED = "undeclared"
 # A model may be pulled anew under a server that runs for months.
@@ -51,11 +55,19 @@ class OllamaEmbedder:
 
     ``version`` is the beginning of the model's digest. It and ``dimension`` are what an index
     recalled, else what the server says: reading them raises ProviderError where neither is known.
+    In ``cache_dir`` an outage is noted for other processes.
     """
 
     max_chars: int = MAX_CHARS
 
-    def __init__(self, model: str, *, host: str, settings: OllamaSettings | None = None) -> None:
+    def __init__(
+        self,
+        model: str,
+        *,
+        host: str,
+        settings: OllamaSettings | None = None,
+        cache_dir: Path | None = None,
+    ) -> None:
         if not model or model != model.strip():
             raise ConfigError(
                 f"{PREFIX}{model} names no model", remedy=f"for example {PREFIX}nomic-embed-text"
@@ -64,7 +76,9 @@ class OllamaEmbedder:
         self._settings = settings or OllamaSettings()
         self._known = known_model(model)
         self._client = OllamaClient(host, connect_timeout_s=self._settings.connect_timeout_s)
-        self._breaker = Breaker(retry_after_s=self._settings.retry_after_s)
+        self._breaker = Breaker(
+            retry_after_s=self._settings.retry_after_s, note=self._note(cache_dir)
+        )
         self._lock = threading.Lock()
         self._recalled: _Weights | None = None
         self._learned: _Weights | None = None
@@ -160,6 +174,12 @@ class OllamaEmbedder:
         # A token is at least one byte.
         window = self._known.window_tokens
         return window is not None and len(text.encode()) >= window - _WINDOW_MARGIN
+
+    def _note(self, cache_dir: Path | None) -> OutageNote | None:
+        """Where an outage is told to other commands, each a process of its own."""
+        own = self._settings
+        asked = [self._client.url, self._model, own.connect_timeout_s, own.query_timeout_s]
+        return cache_dir and OutageNote(path=cache_dir / NOTE_NAME, about=json.dumps(asked))
 
     # --- one request
 
