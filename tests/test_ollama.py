@@ -273,6 +273,33 @@ def test_a_server_whose_batches_differ_from_single_texts_is_asked_for_single_tex
     assert np.abs(together - alone).max() < 1e-6
 
 
+@pytest.mark.parametrize(
+    "drift",
+    [
+        pytest.param(lambda v: v[::-1], id="reversed"),
+        pytest.param(lambda v: [*v[:8], *([v[0]] * (len(v) - 8))], id="full from the ninth on"),
+    ],
+)
+def test_a_server_whose_large_batches_alone_are_wrong_is_asked_for_single_texts(
+    script, make, drift
+):
+    script.answer = lambda vectors: drift(vectors) if len(vectors) > 8 else vectors
+    texts = [f"sounding {n}" for n in range(20)]
+    together = make().embed(texts, "document")
+    script.answer = lambda vectors: vectors
+    alone = np.concatenate([make().embed([text], "document") for text in texts])
+    assert np.abs(together - alone).max() < 1e-6
+
+
+def test_a_larger_batch_is_proven_by_one_text_more(script, make):
+    embedder = make()
+    for size in (8, 8, 20, 8):
+        embedder.embed([f"sounding {n}" for n in range(size)], "document")
+    sizes = [len(request["input"]) for request in script.requests]
+    # six words alone and together, then each batch, after a larger one its last text
+    assert sizes == [*[1] * 6, 6, 8, 1, 8, 20, 1, 8]
+
+
 def test_batches_are_compared_once(script, make):
     embedder = make()
     for _ in range(3):

@@ -84,6 +84,7 @@ class OllamaEmbedder:
         self._learned: _Weights | None = None
         self._learned_at = 0.0
         self._batches: bool | None = None
+        self._proven_texts = len(_PROBES)
         self.id = PREFIX + canonical(model)
         self.limits = Limits(
             texts=self._settings.batch_texts,
@@ -151,10 +152,23 @@ class OllamaEmbedder:
         self._stay_identified(deadline_s=deadline_s)
         if len(read) > 1 and self._batches is None:
             self._batches = self._batches_agree()
-        size = self.limits.texts if self._batches else 1
-        return np.concatenate(
-            [self._request(part, deadline_s=deadline_s) for part in self._parts(read, size=size)]
-        )
+        made: list[NDArray[np.float32]] = []
+        for part in self._parts(read, size=self.limits.texts if self._batches else 1):
+            made.append(self._request(part, deadline_s=deadline_s))
+            if len(part) > self._proven_texts:
+                self._batches = self._is_proven(part, made[-1])
+                if not self._batches:
+                    return self._embed_many(read)
+                self._proven_texts = len(part)
+        return np.concatenate(made)
+
+    def _is_proven(self, part: list[str], vectors: NDArray[np.float32]) -> bool:
+        """Whether the last text of the largest batch so far has the vector that it has alone.
+
+        Servers have drifted with the size of a batch where small ones were right.
+        """
+        [alone] = self._request(part[-1:], deadline_s=self._settings.document_timeout_s)
+        return bool(alone @ vectors[-1] > _SAME_COSINE)
 
     def _parts(self, read: list[str], *, size: int) -> Iterator[list[str]]:
         """Texts by request; one that may exceed the model's window is alone in its own."""
