@@ -364,7 +364,7 @@ def neighbours(script: Script, tmp_path: Path) -> Iterator[Callable[..., OllamaE
     with ollama(script) as host:
 
         def build(**changes: float) -> OllamaEmbedder:
-            settings = replace(SHORT, query_timeout_s=0.6, retry_after_s=30.0)
+            settings = replace(SHORT, retry_after_s=30.0)
             return OllamaEmbedder(
                 "nomic-embed-text",
                 host=host,
@@ -387,7 +387,7 @@ def test_a_late_server_is_known_to_the_next_process(script, neighbours):
 
 
 def test_who_waits_longer_asks_for_oneself(script, neighbours):
-    script.delay_s = 1.0
+    script.delay_s = 1.5
     reason_of(lambda: neighbours().embed(["tide"], "query"))
     assert neighbours(query_timeout_s=20.0).embed(["ebb"], "query").shape == (1, 768)
 
@@ -396,7 +396,7 @@ def test_an_index_run_asks_and_what_it_learns_is_known_too(script, neighbours):
     script.delay_s = 5.0
     reason_of(lambda: neighbours().embed(["tide"], "query"))
     script.delay_s = 0.0
-    neighbours().identify()
+    neighbours(query_timeout_s=20.0).identify()
     assert neighbours().embed(["ebb"], "query").shape == (1, 768)
 
 

@@ -461,14 +461,13 @@ def test_a_server_that_hangs_costs_one_command_its_time_and_not_the_next(harbour
     harbour.index()
     script.delay_s = 60.0
     harbour.ollama = SHORT
-    first, second = (
-        json.loads(harbour.command("search", word, "--format", "json").stdout)
-        for word in ("halyard", "capstan")
-    )
+    first = json.loads(harbour.command("search", "halyard", "--format", "json").stdout)
+    looks = script.looks
+    second = json.loads(harbour.command("search", "capstan", "--format", "json").stdout)
     assert [o["degraded"][0]["reason"] for o in (first, second)] == ["embedder_timeout"] * 2
     assert "asked again in" in second["degraded"][0]["detail"]
     assert second["hits"]
-    assert second["tookMs"] < 900 <= first["tookMs"]
+    assert script.looks == looks
     script.delay_s = 0.0
     # who asks for the state of things is not told what somebody heard before
     harbour.command("doctor")
