@@ -30,8 +30,7 @@ from lastro.embedders import Embedder, Role, fingerprint
 from lastro.embedding import embed_texts
 from lastro.figures import latency
 from lastro.filters import HardFilter, Predicate, compile_filter
-from lastro.legs import hnsw_settings, run_vector_leg
-from lastro.profiles import DEFAULT
+from lastro.legs import HNSW_SETTINGS, run_vector_leg
 from lastro.search import Engine, SearchRequest, search
 from lastro.types import Latency
 from lastro.writing import Writer
@@ -42,6 +41,7 @@ QUESTIONS = 347
 COMMON_WORDS = 50
 RECALL_QUESTIONS = 100
 RECALL_K = 10
+DEPTH = 100
 BATCH = 500
 # Texts asked of the cache at once.
 LEARNT = 2_000
@@ -331,7 +331,14 @@ def _recall_figure(
 def _recall(database: Database, vector: Vector, *, project: str, prefix: str | None) -> float:
     """The share of the ten nearest rows, by exact search, among the leg's first ten."""
     with _filtered(database, project=project, prefix=prefix) as (connection, predicate):
-        leg = run_vector_leg(connection, predicate, embedding=vector, depth=200)
+        project_id = int(str(predicate.parameters["project_id"]))
+        leg = run_vector_leg(
+            connection,
+            predicate,
+            corpus=store.corpus(connection, project_id),
+            embedding=vector,
+            depth=DEPTH,
+        )
         exact = store.vector_leg(
             connection, predicate, embedding=vector, depth=RECALL_K, exact=True
         )
@@ -346,7 +353,7 @@ def _filtered(
     with database.transaction() as connection:
         project_id = store.find_project(connection, project).id
     hard = HardFilter(project_id=project_id, path_prefix=prefix)
-    settings = hnsw_settings(DEFAULT)
+    settings = HNSW_SETTINGS
     with database.transaction(projects=[project_id], settings=settings) as connection:
         yield connection, compile_filter(hard)
 

@@ -24,7 +24,7 @@ import lastro
 from lastro import legs, store
 from lastro.db.pool import Database, connect
 from lastro.filters import HardFilter, compile_filter
-from lastro.legs import EXACT_ROWS, hnsw_settings, run_lexical_leg, run_vector_leg
+from lastro.legs import EXACT_ROWS, HNSW_SETTINGS, run_lexical_leg, run_vector_leg
 from lastro.profiles import DEFAULT
 from lastro.sql import load_queries
 from lastro.types import LanguageStatistics
@@ -142,13 +142,14 @@ def test_the_lexical_leg_reads_the_gin_index_and_not_the_table(
 ) -> None:
     predicate = compile_filter(HardFilter(project_id=project_id, **hard))
     with (
-        library.transaction(projects=[project_id], settings=hnsw_settings(DEFAULT)) as connection,
+        library.transaction(projects=[project_id], settings=HNSW_SETTINGS) as connection,
         explained(connection) as plans,
     ):
         run_lexical_leg(
             connection,
             predicate,
             query,
+            corpus=store.corpus(connection, project_id),
             project_id=project_id,
             profile=DEFAULT,
             languages=["en", "pt", "zh"],
@@ -195,11 +196,12 @@ def test_a_common_word_chooses_candidates_only_where_a_filter_keeps_few(
     # ballast is in some 28 of 5,600 rows, w11 in about 1,900: only with the filter's share of a
     # twentieth do both fit
     monkeypatch.setattr(legs, "CANDIDATE_BUDGET", 400)
-    with library.transaction(projects=[LARGE], settings=hnsw_settings(DEFAULT)) as connection:
+    with library.transaction(projects=[LARGE], settings=HNSW_SETTINGS) as connection:
         leg = run_lexical_leg(
             connection,
             compile_filter(HardFilter(project_id=LARGE, **hard)),
             "ballast w11",
+            corpus=store.corpus(connection, LARGE),
             project_id=LARGE,
             profile=DEFAULT,
             languages=["en"],
@@ -209,11 +211,12 @@ def test_a_common_word_chooses_candidates_only_where_a_filter_keeps_few(
 
 def test_a_lexical_leg_finds_rows_of_its_project_alone(library: Database) -> None:
     predicate = compile_filter(HardFilter(project_id=LARGE))
-    with library.transaction(projects=[LARGE], settings=hnsw_settings(DEFAULT)) as connection:
+    with library.transaction(projects=[LARGE], settings=HNSW_SETTINGS) as connection:
         leg = run_lexical_leg(
             connection,
             predicate,
             "ballast",
+            corpus=store.corpus(connection, LARGE),
             project_id=LARGE,
             profile=DEFAULT,
             languages=["en"],
@@ -231,10 +234,16 @@ def test_a_lexical_leg_finds_rows_of_its_project_alone(library: Database) -> Non
 def vector_leg_plan(library: Database, **hard: Any) -> tuple[str, dict[str, Any]]:
     predicate = compile_filter(HardFilter(project_id=LARGE, **hard))
     with (
-        library.transaction(projects=[LARGE], settings=hnsw_settings(DEFAULT)) as connection,
+        library.transaction(projects=[LARGE], settings=HNSW_SETTINGS) as connection,
         explained(connection) as plans,
     ):
-        leg = run_vector_leg(connection, predicate, embedding=query_vector(), depth=200)
+        leg = run_vector_leg(
+            connection,
+            predicate,
+            corpus=store.corpus(connection, LARGE),
+            embedding=query_vector(),
+            depth=200,
+        )
     return leg.explain["plan"], plans[-1]
 
 
@@ -265,11 +274,17 @@ def test_directly_after_a_bulk_delete_the_nearest_rows_that_are_left_are_found(
         " WHERE project_id = %s OFFSET 0) AS d ORDER BY distance, id LIMIT 410"
     )
     vector = query_vector()
-    with library.transaction(projects=[LARGE], settings=hnsw_settings(DEFAULT)) as connection:
+    with library.transaction(projects=[LARGE], settings=HNSW_SETTINGS) as connection:
         rows = connection.execute(by_distance, [HalfVector(vector), LARGE]).fetchall()
         nearest = [id_ for (id_,) in rows]
         connection.execute("DELETE FROM lastro.chunks WHERE id = ANY (%s)", [nearest[:400]])
-        leg = run_vector_leg(connection, predicate, embedding=vector, depth=200)
+        leg = run_vector_leg(
+            connection,
+            predicate,
+            corpus=store.corpus(connection, LARGE),
+            embedding=vector,
+            depth=200,
+        )
         found = [row.id for row in leg.rows]
         raise psycopg.Rollback
     assert leg.explain["plan"] == "hnsw"
@@ -350,7 +365,7 @@ def test_statistics_count_published_rows_by_language(
             ("en", "red", 1),
             ("pt", "tint", 1),
         ]
-        assert store.project_statistics(connection, project_id) == [
+        assert store.corpus(connection, project_id).statistics == [
             LanguageStatistics(
                 language="en", chunk_count=2, mean_length=(3 + 1) / 2, mean_lexemes=(2 + 1) / 2
             ),
@@ -493,6 +508,7 @@ SLOTS: dict[str, Composable] = {
     "order": SQL("document_id, ordinal"),
     "project_id": Literal(LARGE),
     "archived": Identifier("lastro", "chunks"),
+    "matched": SQL("count(*) OVER ()"),
     "score": SQL("ts_rank(search_vector, 'ballast'::tsquery)"),
     "statement": Literal("SELECT search_vector FROM lastro.chunks"),
     "name": Identifier("scratch"),

@@ -160,22 +160,22 @@ def test_meaning_and_words_count_half_each_and_words_may_pass_alone(
 
 def test_words_of_little_mass_say_little() -> None:
     # 0.5 · 0.1 + 0.5 · 0.9 · 0.3 = 0.185, and 0.9 · 0.3 = 0.27 alone
-    assert not shown(replace(row(1, vector=0.1, lexical=0.9), mass=0.3))
+    assert not shown(row(1, vector=0.1, lexical=0.9)._replace(mass=0.3))
     # 0.5 · 0.1 + 0.5 · 0.9 · 0.4 = 0.23
-    assert shown(replace(row(1, vector=0.1, lexical=0.9), mass=0.4))
+    assert shown(row(1, vector=0.1, lexical=0.9)._replace(mass=0.4))
 
 
 @pytest.mark.parametrize(("vector", "passes"), [(0.25, True), (0.24, False)])
 def test_where_no_word_is_known_the_cosine_must_reach_its_own_number(vector, passes) -> None:
     # (0.5 + 0.5 · 1) · 0.25 = 0.25 against 0.2 + 1 · (0.25 - 0.2)
-    assert shown(replace(row(1, vector=vector), unseen=1.0)) is passes
+    assert shown(row(1, vector=vector)._replace(unseen=1.0)) is passes
     assert shown(row(1, vector=vector), legs=("vector",)) is passes
 
 
 def test_words_half_unknown_give_half_of_their_half_to_the_cosine() -> None:
     # 0.75 · 0.24 + 0.5 · 0.09 = 0.225 against 0.2 + 0.5 · 0.05 = 0.225
     said = evidence(
-        replace(row(1, vector=0.24, lexical=0.09), unseen=0.5),
+        row(1, vector=0.24, lexical=0.09)._replace(unseen=0.5),
         Thresholds(both=0.2, vector_only=0.25, lexical_only=0.3),
         PROFILE,
         legs=BOTH,
@@ -189,7 +189,7 @@ shares = st.floats(0, 1)
 @given(st.floats(-1, 1), shares, shares, shares, shares)
 def test_more_words_matched_never_take_a_hit_away(vector, lexical, more, mass, unseen) -> None:
     def passes(words: float | None) -> bool:
-        return shown(replace(row(1, vector=vector, lexical=words), mass=mass, unseen=unseen))
+        return shown(row(1, vector=vector, lexical=words)._replace(mass=mass, unseen=unseen))
 
     assert passes(max(lexical, more)) >= passes(lexical) >= passes(None)
 
@@ -197,7 +197,7 @@ def test_more_words_matched_never_take_a_hit_away(vector, lexical, more, mass, u
 @given(st.none() | shares, st.floats(-1, 1), st.floats(-1, 1), shares, shares)
 def test_a_nearer_meaning_never_takes_a_hit_away(lexical, vector, nearer, mass, unseen) -> None:
     def passes(cosine: float) -> bool:
-        return shown(replace(row(1, vector=cosine, lexical=lexical), mass=mass, unseen=unseen))
+        return shown(row(1, vector=cosine, lexical=lexical)._replace(mass=mass, unseen=unseen))
 
     assert passes(max(vector, nearer)) >= passes(vector)
 
@@ -233,7 +233,7 @@ def test_overlapping_chunks_of_a_document_are_one_hit() -> None:
 
 def test_a_document_gives_at_most_its_share_of_hits() -> None:
     rows = [row(n, vector=0.5, document=7, chars=(n * 10, n * 10 + 5)) for n in range(1, 6)]
-    assert len(one_per_place(fuse(rows, PROFILE, legs=BOTH), max_per_document=3)) == 3
+    assert len(list(one_per_place(fuse(rows, PROFILE, legs=BOTH), max_per_document=3))) == 3
 
 
 def test_adr_0080_keeps_the_numbers_of_its_record() -> None:
@@ -341,8 +341,8 @@ def test_freshness_halves_with_every_half_life(age_days, part) -> None:
 
 
 def test_kb_rrf_sums_ranks_rule_and_freshness() -> None:
-    first = replace(row(1), vector_rank=1, lexical_rank=2, rule=0.5, age_days=180.0)
-    second = replace(row(2), vector_rank=2, rule=3.0)
+    first = row(1)._replace(vector_rank=1, lexical_rank=2, rule=0.5, age_days=180.0)
+    second = row(2)._replace(vector_rank=2, rule=3.0)
     ranked = fuse([first, second], KB_RRF, legs=BOTH)
     assert scores(ranked) == {
         # 0.45 · 1 + 0.20 · 61/62 + 0.25 · 0.5 + 0.10 · 0.5
@@ -354,7 +354,7 @@ def test_kb_rrf_sums_ranks_rule_and_freshness() -> None:
 
 def test_in_kb_rrf_an_absent_leg_leaves_its_weight_to_the_other() -> None:
     # 0.65 · 1 + 0.10 · 0.5
-    ranked = fuse([replace(row(1), lexical_rank=1)], KB_RRF, legs=["lexical"])
+    ranked = fuse([row(1)._replace(lexical_rank=1)], KB_RRF, legs=["lexical"])
     assert scores(ranked) == {1: pytest.approx(0.70)}
 
 

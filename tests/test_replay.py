@@ -37,8 +37,7 @@ def within(candidates: list[Candidate], setting: Profile) -> list[Candidate]:
         return None if rank is None or rank > depth else rank
 
     shallow = [
-        replace(
-            candidate,
+        candidate._replace(
             vector_rank=cut(candidate.vector_rank, setting.vector_depth),
             lexical_rank=cut(candidate.lexical_rank, setting.lexical_depth),
         )

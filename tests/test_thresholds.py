@@ -24,7 +24,7 @@ def shown_by_hand(question: CachedQuestion, profile: Profile) -> list[bool]:
     ranked = fuse(
         as_candidates(question, profile), profile, legs=question.legs, scale=question.scale
     )
-    places = one_per_place(ranked, max_per_document=3)
+    places = list(one_per_place(ranked, max_per_document=3))
     passed = [
         item
         for item in places

@@ -1,7 +1,7 @@
 """Rows to hits: the exact place of each, and the words in it that matched. Pure."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import Any
 
@@ -9,6 +9,8 @@ from lastro.lexical import fold
 from lastro.ranking import Candidate
 from lastro.store import HitRow
 from lastro.types import Adr, EntityOrigin, FileOrigin, Hit, Origin, SessionOrigin
+
+Highlight = Callable[[str], tuple[tuple[int, int], ...]]
 
 # Words of a text, for highlights; scripts without spaces are matched as substrings.
 _WORD = re.compile(r"(?:[^\W_][\u0300-\u036f]*)+")
@@ -23,7 +25,7 @@ def to_hit(
     candidate: Candidate,
     *,
     score: float,
-    marks: Collection[str],
+    highlight: Highlight,
     explain: Mapping[str, Any] | None,
 ) -> Hit:
     """A hit with its citation."""
@@ -35,7 +37,7 @@ def to_hit(
         lexical_score=candidate.lexical_score,
         scope=row.scope,
         origin=to_origin(row),
-        highlights=highlights(row.content, marks),
+        highlights=highlight(row.content),
         explain=explain,
     )
 
@@ -74,8 +76,11 @@ def _adr(row: HitRow) -> Adr | None:
     )
 
 
-def highlights(content: str, marks: Collection[str]) -> tuple[tuple[int, int], ...]:
-    """Half-open character ranges of ``content`` that show one of ``marks``, in order."""
+def highlighter(marks: Collection[str]) -> Highlight:
+    """What finds, in a text, the half-open character ranges that show one of ``marks``, in order.
+
+    One serves all hits of a search: what it knows of a word it need not find out again.
+    """
     folded = {fold(mark) for mark in marks}
     stems = {mark[:-2] for mark in folded if len(mark) > _SHARED_STEM}
     lengths = {len(stem) for stem in stems}
@@ -87,11 +92,15 @@ def highlights(content: str, marks: Collection[str]) -> tuple[tuple[int, int], .
             seen[:length] in stems for length in lengths if len(seen) > _SHARED_STEM
         )
 
-    ranges = [(m.start(), m.end()) for m in _WORD.finditer(content) if shows(m.group())]
-    for mark in marks:
-        if _UNSPACED.search(mark):
-            ranges += [(m.start(), m.end()) for m in re.finditer(re.escape(mark), content)]
-    return _merged(ranges)
+    unspaced = [re.compile(re.escape(mark)) for mark in marks if _UNSPACED.search(mark)]
+
+    def highlight(content: str) -> tuple[tuple[int, int], ...]:
+        ranges = [(m.start(), m.end()) for m in _WORD.finditer(content) if shows(m.group())]
+        for mark in unspaced:
+            ranges += [(m.start(), m.end()) for m in mark.finditer(content)]
+        return _merged(ranges)
+
+    return highlight
 
 
 def _merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

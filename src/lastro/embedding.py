@@ -56,7 +56,7 @@ def embed_texts(
     except ProviderError as error:
         return Embedded([None] * len(texts), as_degraded(error))
     hashes = [_text_hash(embedder.prefixes[role] + text) for text in texts]
-    with cache.transaction() as connection:
+    with cache.session() as connection:
         known = store.cached_embeddings(connection, list(set(hashes)), fingerprint=identity)
     missing = {
         key: text

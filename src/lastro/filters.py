@@ -27,10 +27,14 @@ class HardFilter:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A condition over the columns of ``searchable`` and its parameters."""
+    """A condition over the columns of ``searchable`` and its parameters.
+
+    ``narrows`` says whether it keeps less than the whole of its project.
+    """
 
     condition: Composable
     parameters: dict[str, object]
+    narrows: bool
 
 
 def parse_scopes(names: Sequence[str] | None) -> tuple[Scope, ...] | None:
@@ -78,4 +82,4 @@ def compile_filter(hard: HardFilter) -> Predicate:
             )
         )
         parameters["path_from"] = prefix
-    return Predicate(SQL(" AND ").join(conditions), parameters)
+    return Predicate(SQL(" AND ").join(conditions), parameters, narrows=len(conditions) > 1)

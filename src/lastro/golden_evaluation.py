@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -242,7 +243,7 @@ def _shown_at(found: Found, entry: JudgedQuestion, *, k: int) -> Iterator[tuple[
             for ranked in found.ranked
             if has_evidence(ranked, profile, legs=found.legs, scale=found.scale)
         ]
-        best = one_per_place(passed, max_per_document=DEFAULT_MAX_PER_DOCUMENT)[:k]
+        best = list(islice(one_per_place(passed, max_per_document=DEFAULT_MAX_PER_DOCUMENT), k))
         right = [entry.grade(ranked.candidate.id) > 0 for ranked in best]
         yield len(right), sum(right), any(right[:1])
 

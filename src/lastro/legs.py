@@ -1,5 +1,6 @@
 """The two candidate queries: which rows each leg hands to the fusion, and how it chose them."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,21 +22,31 @@ from lastro.lexical_sql import (
 )
 from lastro.profiles import Profile
 from lastro.ranking import Candidate
-from lastro.store import AppConnection, LegRow
+from lastro.store import AppConnection, Corpus, LegRow
 from lastro.terms import ParsedForm, Term, mass, query_terms, unreached, unseen
 from lastro.types import Degraded, LanguageStatistics
 
 # Rows that the filter keeps, up to which the vector leg reads them all. Exact search over 1,000
-# of 100,000 rows took 3.7 ms where the index took 22 ms and lost a quarter; at 10,000 the index
-# is as good and faster. Source: docs/adr/0003.
-EXACT_ROWS = 5_000
+# of 100,000 rows took 3.7 ms where the index took 22 ms and lost a quarter. Source: docs/adr/0003.
+EXACT_ROWS, MOST_EXACT_ROWS = 5_000, 50_000
+# Above that, the index must look at about depth·indexed/kept rows to let depth of them through, and
+# one of them costs as much as reading this many: at 10,000 of 100,000 rows both took 30 to 40 ms,
+# and the index lost 2%. Source: docs/adr/0027.
+READS_PER_LOOK = 12
 # Rows that the index keeps in sight while it looks for the nearest. With 200 the recall@10 of
 # 100,000 sections was .988, and .960 where the 1,000 nearest had been deleted.
-LEAST_EF_SEARCH = 400
-# Lexical candidates come from the rarest terms, until their df add up to this.
-CANDIDATE_BUDGET = 2_000
-# No gate reads more rows than this (about 25 ms); reaching it is declared.
-SAMPLE_ROWS = 20_000
+EF_SEARCH = 400
+# What a transaction sets so that the vector index finds what the filter keeps, to any depth.
+HNSW_SETTINGS: Mapping[str, str] = {
+    "hnsw.ef_search": str(EF_SEARCH),
+    "hnsw.iterative_scan": "strict_order",
+    "hnsw.max_scan_tuples": "200000",
+}
+# Lexical candidates come from the rarest terms, until their df add up to this. With 2,000 the mean
+# nDCG@10 of eight sets was .0001 higher, and each row costs 10 µs. Source: docs/adr/0027.
+CANDIDATE_BUDGET = 500
+# No gate reads more rows than this (about 30 ms); reaching it is declared.
+SAMPLE_ROWS = 3_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,32 +79,33 @@ class LexicalLeg:
     explain: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def hnsw_settings(profile: Profile) -> dict[str, str]:
-    """What a transaction sets so that the vector index finds the profile's depth."""
-    return {
-        "hnsw.ef_search": str(max(LEAST_EF_SEARCH, profile.vector_depth)),
-        "hnsw.iterative_scan": "strict_order",
-        "hnsw.max_scan_tuples": "200000",
-    }
-
-
 def run_vector_leg(
     connection: AppConnection,
     predicate: Predicate,
     *,
+    corpus: Corpus,
     embedding: NDArray[np.float32],
     depth: int,
 ) -> VectorLeg:
     """The ``depth`` nearest rows that the filter keeps.
 
-    Exact while few are kept, else through HNSW with strict iterative scan: the planner would take
-    the index even where it finds almost nothing.
+    Exact while few are kept, or few of those that are indexed, else through HNSW with strict
+    iterative scan: the planner would take the index even where it finds almost nothing.
     """
-    kept = store.count_up_to(connection, predicate, limit=EXACT_ROWS + 1)
-    exact = kept <= EXACT_ROWS
+    limit = exact_up_to(corpus.indexed, depth=depth)
+    kept = corpus.row_count
+    if predicate.narrows or not kept:
+        kept = store.count_up_to(connection, predicate, limit=limit + 1)
+    exact = kept <= limit
     rows = store.vector_leg(connection, predicate, embedding=embedding, depth=depth, exact=exact)
     plan = "exact" if exact else "hnsw"
     return VectorLeg(embedding=embedding, rows=rows, explain={"plan": plan, "found": len(rows)})
+
+
+def exact_up_to(indexed: int, *, depth: int) -> int:
+    """How many kept rows are read faster, or as fast, as ``indexed`` are searched; pure."""
+    even = math.isqrt(READS_PER_LOOK * depth * max(indexed, 0))
+    return min(max(EXACT_ROWS, even), MOST_EXACT_ROWS)
 
 
 def run_lexical_leg(
@@ -101,6 +113,7 @@ def run_lexical_leg(
     predicate: Predicate,
     query: str,
     *,
+    corpus: Corpus,
     project_id: int,
     profile: Profile,
     languages: Sequence[str],
@@ -109,7 +122,7 @@ def run_lexical_leg(
 
     ``languages`` are read as the query's own too: its stop words may be of one that no row has.
     """
-    statistics = store.project_statistics(connection, project_id)
+    statistics = corpus.statistics
     words = query_words(query)
     if profile.match == "all":
         return _all_words(
@@ -219,12 +232,13 @@ def _rarest_first(
         )
     while True:
         gate = match_any(ordered[:chosen], languages=languages)
-        rows = _leg(connection, predicate, gate=gate, scoring=scoring, depth=depth)
+        matches = sum(term.df for term in ordered[:chosen])
+        rows = _leg(connection, predicate, gate=gate, scoring=scoring, depth=depth, matches=matches)
         gated = [term.text for term in ordered[:chosen]]
         if len(rows) >= depth:
             return rows, _sampled(rows), gated
         # One more on both sides: that no row passed so far does not say that none will.
-        kept = (len(rows) + 1) / (sum(term.df for term in ordered[:chosen]) + 1)
+        kept = (len(rows) + 1) / (matches + 1)
         widened = _within(ordered, CANDIDATE_BUDGET / kept)
         if widened <= chosen:
             return rows, _sampled(rows), gated
@@ -269,7 +283,9 @@ def _leg(
     gate: Composable,
     scoring: LexicalScore,
     depth: int,
+    matches: int | None = None,
 ) -> list[LegRow]:
+    """The best rows of ``gate``; ``matches`` is how many it lets through at most, if known."""
     return store.lexical_leg(
         connection,
         predicate,
@@ -277,6 +293,7 @@ def _leg(
         score=scoring.score,
         depth=depth,
         row_limit=SAMPLE_ROWS,
+        counted=matches is None or matches > SAMPLE_ROWS,
     )
 
 
@@ -327,13 +344,12 @@ def complete_scores(
     connection: AppConnection, vector: VectorLeg, lexical: LexicalLeg, *, project_id: int
 ) -> Scores:
     """Vector and lexical score of the rows that one leg alone found."""
-    found = [{row.id for row in vector.rows}, {row.id for row in lexical.rows}]
-    alone = found[0] ^ found[1]
+    alone = {row.id for row in vector.rows} ^ {row.id for row in lexical.rows}
     if not alone:
         return {}
     return store.complete_scores(
         connection,
-        sorted(alone),
+        list(alone),
         project_id=project_id,
         embedding=vector.embedding,
         scoring=lexical.scoring,
@@ -342,32 +358,39 @@ def complete_scores(
 
 def join_legs(vector: VectorLeg, lexical: LexicalLeg, completed: Scores) -> list[Candidate]:
     """The union of both legs' candidates; ``completed`` scores those that one leg found. Pure."""
-    vector_ranks = {row.id: rank for rank, row in enumerate(vector.rows, start=1)}
-    lexical_ranks = {row.id: rank for rank, row in enumerate(lexical.rows, start=1)}
-    by_vector = {row.id: row.score for row in vector.rows}
-    by_words = {row.id: row.score for row in lexical.rows}
-    rows = {row.id: row for row in (*vector.rows, *lexical.rows)}
+    by_words = {row.id: (rank, row) for rank, row in enumerate(lexical.rows, start=1)}
     candidates: list[Candidate] = []
-    for row in rows.values():
-        known = (by_vector.get(row.id), by_words.get(row.id))
-        vector_score, lexical_score = completed.get(row.id, known)
-        candidates.append(
-            Candidate(
-                id=row.id,
-                document_id=row.document_id,
-                place=row.place,
-                ordinal=row.ordinal,
-                char_start=row.char_start,
-                char_end=row.char_end,
-                vector_score=vector_score,
-                lexical_score=lexical_score,
-                vector_rank=vector_ranks.get(row.id),
-                lexical_rank=lexical_ranks.get(row.id),
-                unreached=lexical.unreached.get(row.language, 0.0),
-                unseen=lexical.unseen.get(row.language, 0.0),
-                mass=lexical.mass,
-                rule=row.rule_weight,
-                age_days=row.age_days,
-            )
-        )
+    for rank, row in enumerate(vector.rows, start=1):
+        lexical_rank, both = by_words.pop(row.id, (None, None))
+        known = (row.score, both.score) if both else completed.get(row.id, (row.score, None))
+        candidates.append(_candidate(row, known, lexical, ranks=(rank, lexical_rank)))
+    for rank, row in by_words.values():
+        known = completed.get(row.id, (None, row.score))
+        candidates.append(_candidate(row, known, lexical, ranks=(None, rank)))
     return candidates
+
+
+def _candidate(
+    row: LegRow,
+    scores: tuple[float | None, float | None],
+    lexical: LexicalLeg,
+    *,
+    ranks: tuple[int | None, int | None],
+) -> Candidate:
+    return Candidate(
+        id=row.id,
+        document_id=row.document_id,
+        place=row.place,
+        ordinal=row.ordinal,
+        char_start=row.char_start,
+        char_end=row.char_end,
+        vector_score=scores[0],
+        lexical_score=scores[1],
+        vector_rank=ranks[0],
+        lexical_rank=ranks[1],
+        unreached=lexical.unreached.get(row.language, 0.0),
+        unseen=lexical.unseen.get(row.language, 0.0),
+        mass=lexical.mass,
+        rule=row.rule_weight,
+        age_days=row.age_days,
+    )

@@ -6,8 +6,9 @@ A row is judged by the terms of its own language, so each expression has one bra
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import LiteralString, cast
 
-from psycopg.sql import SQL, Composable, Literal
+from psycopg.sql import SQL, Composable, Composed, Literal
 
 from lastro.terms import SCOPE_FLOOR, Term, tsquery
 from lastro.types import LanguageStatistics
@@ -28,6 +29,10 @@ VERBOSITY = 0.3
 NEARNESS = 0.2
 # ts_rank's normalisation of the profile adr-0080: rank / (rank + 1).
 ADR_0080_NORMALISATION = 32
+
+
+_TEXT_WEIGHT, _COUNT_OFFSET = Literal(TEXT_WEIGHT), Literal(COUNT_OFFSET)
+_RANK_WEIGHTS = Literal(RANK_WEIGHTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +87,15 @@ def coverage(
     }
     return LexicalScore(
         match=match_any(terms, languages=[row.language for row in statistics]),
-        score=SQL("least(1.0, {})").format(_by_language(scores)) if scores else _NO_SCORE,
+        score=_written(SQL("least(1.0, {})").format(_by_language(scores))) if scores else _NO_SCORE,
         coverage=_by_language(sums),
         length_ratio=_by_language(ratios),
     )
+
+
+def _written(expression: Composed) -> Composable:
+    """``expression`` composed once: two statements of a search use the score, which is long."""
+    return SQL(cast("LiteralString", expression.as_string(None)))
 
 
 def _by_language(expressions: Mapping[str, Composable]) -> Composable:
@@ -114,23 +124,22 @@ def _parts(terms: Sequence[Term], row: LanguageStatistics, *, total: float) -> l
 def _saturated(lexemes: Sequence[str], *, share: float, mean_length: float) -> Composable:
     ranks = [
         SQL("ts_rank({weights}::real[], search_vector, {form}::tsquery)").format(
-            weights=Literal(RANK_WEIGHTS), form=Literal(tsquery([lexeme]))
+            weights=_RANK_WEIGHTS, form=Literal(tsquery([lexeme]))
         )
         for lexeme in lexemes
     ]
     best = ranks[0] if len(ranks) == 1 else SQL("greatest({})").format(SQL(", ").join(ranks))
     # Where no form matches the rank is 0, and the share falls to nothing (10⁻⁹) without a branch.
     return SQL(
-        "{share}::float8 / (1 + {scale}::float8 * ({base}::float8 + {slope}::float8 * token_count)"
-        " * (1 / least(greatest({best}::float8 / {weight}::float8, 1e-9), 1) - {offset}::float8))"
+        "{share}::float8 / (1 + ({base}::float8 + {slope}::float8 * token_count)"
+        " * (greatest(1, {weight}::float8 / greatest({best}, 1e-9)) - {offset}::float8))"
     ).format(
         share=Literal(share),
-        scale=Literal(COUNT_SCALE),
-        base=Literal(1 - VERBOSITY),
-        slope=Literal(VERBOSITY / max(mean_length, 1.0)),
+        base=Literal(COUNT_SCALE * (1 - VERBOSITY)),
+        slope=Literal(COUNT_SCALE * VERBOSITY / max(mean_length, 1.0)),
         best=best,
-        weight=Literal(TEXT_WEIGHT),
-        offset=Literal(COUNT_OFFSET),
+        weight=_TEXT_WEIGHT,
+        offset=_COUNT_OFFSET,
     )
 
 

@@ -4,8 +4,9 @@ Order is total: fused score (higher first), then the document's place, then the 
 then the id (which follows from place and content), so re-indexing the same text reorders nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from lastro.profiles import Cosine, Profile, Thresholds
@@ -29,14 +30,15 @@ class VectorScale:
     spread: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A row that a leg found, with both signals; a signal that gave no score is None.
 
     Ranks count from 1 within a leg's list; None where that leg did not find the row. ``unreached``
     is the share of the query, in [0, 1], that rows of its language cannot hold at all, ``unseen``
     that share and the one which no row holds; ``mass``, in [0, 1], is how much the query's words
     can testify. ``rule`` is the row's own rule weight; ``age_days`` is None without a date.
+
+    A search makes hundreds: a named tuple is made ten times as fast as a frozen dataclass.
     """
 
     id: UUID
@@ -56,8 +58,7 @@ class Candidate:
     age_days: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(NamedTuple):
     """A candidate with its fused score."""
 
     candidate: Candidate
@@ -79,23 +80,18 @@ def fuse(
     better answer in another. A leg that a profile gives no weight to gets none this way either.
     ``scale`` is the corpus's, where one was measured.
     """
-    ranked = [Ranked(c, _score(c, profile, legs=legs, scale=scale)) for c in candidates]
-    return sorted(ranked, key=_order)
-
-
-def _score(
-    candidate: Candidate, profile: Profile, *, legs: Sequence[str], scale: VectorScale | None
-) -> float:
     vector, lexical = weights(profile, legs=legs)
-    if profile.fusion == "weighted" and vector:
-        vector += lexical * candidate.unreached
-    parts = fusion_parts(candidate, profile, scale=scale)
-    return (
-        vector * parts["vector"]
-        + lexical * parts["lexical"]
-        + profile.rule_weight * parts["rule"]
-        + profile.freshness_weight * parts["freshness"]
-    )
+    given = lexical if profile.fusion == "weighted" and vector else 0.0
+    ranked: list[Ranked] = []
+    for candidate in candidates:
+        meaning, words = _leg_parts(candidate, profile, scale=scale)
+        score = (vector + given * candidate.unreached) * meaning + lexical * words
+        if profile.rule_weight:
+            score += profile.rule_weight * _rule_part(candidate)
+        if profile.freshness_weight:
+            score += profile.freshness_weight * _freshness_part(candidate, profile)
+        ranked.append(Ranked(candidate, score))
+    return sorted(ranked, key=_order)
 
 
 def fusion_parts(
@@ -105,20 +101,35 @@ def fusion_parts(
 
     A row without a vector stands where a raw cosine of 0 would: at the floor of a scale.
     """
-    if profile.fusion == "rrf":
-        vector = reciprocal_rank(candidate.vector_rank, k=profile.rrf_k)
-        lexical = reciprocal_rank(candidate.lexical_rank, k=profile.rrf_k)
-    else:
-        vector = vector_part(candidate.vector_score, profile, scale=scale)
-        if vector is None:
-            vector = FLOOR if fused_cosine(profile, scale=scale) == "scaled" else 0.0
-        lexical = candidate.lexical_score or 0.0
+    vector, lexical = _leg_parts(candidate, profile, scale=scale)
     return {
         "vector": vector,
         "lexical": lexical,
-        "rule": min(max(candidate.rule, 0.0), 1.0),
-        "freshness": freshness(candidate.age_days, half_life_days=profile.half_life_days),
+        "rule": _rule_part(candidate),
+        "freshness": _freshness_part(candidate, profile),
     }
+
+
+def _leg_parts(
+    candidate: Candidate, profile: Profile, *, scale: VectorScale | None
+) -> tuple[float, float]:
+    if profile.fusion == "rrf":
+        return (
+            reciprocal_rank(candidate.vector_rank, k=profile.rrf_k),
+            reciprocal_rank(candidate.lexical_rank, k=profile.rrf_k),
+        )
+    vector = vector_part(candidate.vector_score, profile, scale=scale)
+    if vector is None:
+        vector = FLOOR if fused_cosine(profile, scale=scale) == "scaled" else 0.0
+    return vector, candidate.lexical_score or 0.0
+
+
+def _rule_part(candidate: Candidate) -> float:
+    return min(max(candidate.rule, 0.0), 1.0)
+
+
+def _freshness_part(candidate: Candidate, profile: Profile) -> float:
+    return freshness(candidate.age_days, half_life_days=profile.half_life_days)
 
 
 def vector_part(
@@ -158,9 +169,9 @@ def weights(profile: Profile, *, legs: Sequence[str]) -> tuple[float, float]:
     return (profile.vector_weight, profile.lexical_weight) if "lexical" in legs else (both, 0.0)
 
 
-def _order(ranked: Ranked) -> tuple[float, str, int, str]:
+def _order(ranked: Ranked) -> tuple[float, str, int, UUID]:
     c = ranked.candidate
-    return (-ranked.score, c.place, c.ordinal, str(c.id))
+    return (-ranked.score, c.place, c.ordinal, c.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,9 +246,8 @@ def has_evidence(
     return len(legs) < 2 or ranked.score >= threshold
 
 
-def one_per_place(ranked: Iterable[Ranked], *, max_per_document: int) -> list[Ranked]:
-    """Drop hits that overlap a better one of their document, and those beyond the cap."""
-    kept: list[Ranked] = []
+def one_per_place(ranked: Iterable[Ranked], *, max_per_document: int) -> Iterator[Ranked]:
+    """Leave out hits that overlap a better one of their document, and those beyond the cap."""
     seen: dict[UUID, list[Candidate]] = {}
     for item in ranked:
         c = item.candidate
@@ -245,5 +255,4 @@ def one_per_place(ranked: Iterable[Ranked], *, max_per_document: int) -> list[Ra
         overlaps = any(o.char_start < c.char_end and c.char_start < o.char_end for o in others)
         if not overlaps and len(others) < max_per_document:
             others.append(c)
-            kept.append(item)
-    return kept
+            yield item

@@ -12,7 +12,7 @@ from lastro import store
 from lastro.db.pool import Database
 from lastro.errors import StatementTimeout
 from lastro.filters import HardFilter, compile_filter
-from lastro.legs import EXACT_ROWS, hnsw_settings
+from lastro.legs import EXACT_ROWS, HNSW_SETTINGS
 from lastro.profiles import DEFAULT
 from lastro.store import AppConnection, ProjectState
 from lastro.types import Check
@@ -54,7 +54,7 @@ def probe_recall(
 def _probe(database: Database, state: ProjectState, *, ends: float) -> Probe:
     found: list[float] = []
     limit_ms = max(1, round((ends - time.monotonic()) * 1000))
-    settings = {**hnsw_settings(DEFAULT), "statement_timeout": f"{limit_ms}ms"}
+    settings = {**HNSW_SETTINGS, "statement_timeout": f"{limit_ms}ms"}
     with (
         suppress(StatementTimeout),  # what was found until then counts
         database.transaction(projects=[state.id], settings=settings) as connection,

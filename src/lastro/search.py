@@ -1,28 +1,30 @@
 """The search use case: embed the query, run both legs, fuse, judge the evidence, cite."""
 
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lastro import store
 from lastro.adoption import resolve
-from lastro.citing import to_hit
-from lastro.db.pool import Database, retried, savepoint, set_local
+from lastro.citing import highlighter, to_hit
+from lastro.db.pool import Database, retried, translated
 from lastro.embedders import Embedder
 from lastro.embedding import embed_texts, require_same
 from lastro.errors import InvalidInput, StatementTimeout
-from lastro.filters import HardFilter, compile_filter, parse_scopes
+from lastro.filters import HardFilter, Predicate, compile_filter, parse_scopes
 from lastro.legs import (
+    HNSW_SETTINGS,
     LexicalLeg,
     Scores,
     VectorLeg,
     complete_scores,
-    hnsw_settings,
     join_legs,
     run_lexical_leg,
     run_vector_leg,
@@ -45,8 +47,10 @@ from lastro.ranking import (
     one_per_place,
     weights,
 )
-from lastro.store import AppConnection, Project
+from lastro.store import AppConnection, Corpus, HitRow, Project
 from lastro.types import MAX_QUERY_CHARS, Degraded, Outcome
+
+T = TypeVar("T")
 
 # Longer than any statement takes on a healthy server; a leg that needs more is left out.
 STATEMENT_TIMEOUT_S = 30.0
@@ -110,23 +114,34 @@ def search(engine: Engine, request: SearchRequest, *, project: str) -> Outcome:
     error: the lexical leg answers, and the outcome says so.
     """
     started = time.perf_counter()
-    return retried(lambda: _search(engine, request, project=project, started=started))
 
-
-def _search(engine: Engine, request: SearchRequest, *, project: str, started: float) -> Outcome:
-    with _finding(engine, request, project=project) as (found, connection):
-        passed = shown(found)
-        best = one_per_place(passed, max_per_document=request.max_per_document)[: request.k]
+    def answer(found: Found, connection: AppConnection) -> Outcome:
+        places = one_per_place(shown(found), max_per_document=request.max_per_document)
+        best = list(islice(places, request.k))
         rows = store.fetch_hits(
             connection, [r.candidate.id for r in best], project_id=found.project.id
         )
+        return _outcome(best, rows, found, request=request, started=started)
+
+    return _find(engine, request, project=project, use=answer)
+
+
+def _outcome(
+    best: Sequence[Ranked],
+    rows: Mapping[UUID, HitRow],
+    found: Found,
+    *,
+    request: SearchRequest,
+    started: float,
+) -> Outcome:
+    highlight = highlighter(found.lexical.marks)
     return Outcome(
         hits=tuple(
             to_hit(
                 rows[item.candidate.id],
                 item.candidate,
                 score=item.score,
-                marks=found.lexical.marks,
+                highlight=highlight,
                 explain=_explain(item, found) if request.explain else None,
             )
             for item in best
@@ -135,7 +150,7 @@ def _search(engine: Engine, request: SearchRequest, *, project: str, started: fl
         vector_available="vector" in found.legs,
         degraded=tuple(found.degraded),
         profile=found.profile.ref,
-        abstained=bool(found.ranked) and not passed,
+        abstained=bool(found.ranked) and not best,
         took_ms=(time.perf_counter() - started) * 1000,
         explain=_explain_legs(found) if request.explain else None,
     )
@@ -151,98 +166,144 @@ def profile_of(engine: Engine, name: str, *, project: str) -> Profile:
     return profile
 
 
-def shown(found: Found) -> list[Ranked]:
+def shown(found: Found) -> Iterator[Ranked]:
     """The candidates whose evidence is enough, best first."""
-    return [
+    return (
         r
         for r in found.ranked
         if has_evidence(r, found.profile, legs=found.legs, scale=found.scale)
-    ]
+    )
 
 
 def find(engine: Engine, request: SearchRequest, *, project: str) -> Found:
     """Run both legs and fuse them; the same errors as ``search``."""
-
-    def work() -> Found:
-        with _finding(engine, request, project=project) as (found, _connection):
-            return found
-
-    return retried(work)
+    return _find(engine, request, project=project, use=lambda found, _connection: found)
 
 
-@contextmanager
-def _finding(
-    engine: Engine, request: SearchRequest, *, project: str
-) -> Generator[tuple[Found, AppConnection]]:
-    """The fused candidates, and the snapshot in which they were found.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A request that can be answered: its words, its vector, its filter, and whose rows."""
 
-    An index run may swap a document meanwhile: of each, all is seen old or all is seen new.
+    query: str
+    predicate: Predicate
+    project: Project
+    profile: str | Profile
+    embedding: NDArray[np.float32] | None
+
+
+class _Late(Exception):
+    """A part of a search took longer than a statement may; its transaction is lost."""
+
+    def __init__(self, part: str, detail: str) -> None:
+        super().__init__(detail)
+        self.degraded = Degraded(part=part, reason="statement_timeout", detail=detail)
+
+
+def _find(
+    engine: Engine,
+    request: SearchRequest,
+    *,
+    project: str,
+    use: Callable[[Found, AppConnection], T],
+) -> T:
+    """What ``use`` makes of the fused candidates, in the snapshot in which they were found.
+
+    An index run may swap a document meanwhile: of each, all is seen old or all is seen new. A part
+    that is late is left out the second time.
     """
     query = _checked_query(request)
     scopes = parse_scopes(request.scopes)
-    with engine.database.transaction() as connection:
-        tenant = store.find_project(connection, project)
-        has_vectors = _has_vectors(connection, engine.embedder)
-        set_local(connection, projects=[tenant.id], settings={})
-        profile, scale = resolve(
-            connection,
-            engine.profiles,
-            request.profile,
-            project_id=tenant.id,
-            embedder=engine.embedder.id,
-        )
+    with engine.database.session() as connection:
+        tenant, has_vectors = _opening(connection, engine.embedder, project)
     embedding, degraded = _embed_query(engine, query, has_vectors=has_vectors)
-    predicate = compile_filter(
-        HardFilter(project_id=tenant.id, scopes=scopes, path_prefix=request.path_prefix)
+    hard = HardFilter(project_id=tenant.id, scopes=scopes, path_prefix=request.path_prefix)
+    asked = _Asked(
+        query=query,
+        predicate=compile_filter(hard),
+        project=tenant,
+        profile=request.profile,
+        embedding=embedding,
     )
     timeout_ms = round(engine.statement_timeout_s * 1000)
-    limits = {**hnsw_settings(profile), "statement_timeout": f"{timeout_ms}ms"}
-    with engine.database.transaction(
-        projects=[tenant.id], settings=limits, snapshot=True
-    ) as connection:
-        vector, lexical = VectorLeg(), LexicalLeg()
-        with _absent_when_late("vector", degraded), savepoint(connection):
-            if embedding is not None:
-                vector = run_vector_leg(
-                    connection, predicate, embedding=embedding, depth=profile.vector_depth
-                )
-        with _absent_when_late("lexical", degraded), savepoint(connection):
+    limits = {**HNSW_SETTINGS, "statement_timeout": f"{timeout_ms}ms"}
+
+    def work() -> T:
+        with engine.database.transaction(
+            projects=[tenant.id], settings=limits, snapshot=True
+        ) as connection:
+            return use(_found(connection, engine, asked, degraded), connection)
+
+    while True:
+        try:
+            return retried(work)
+        except _Late as late:
+            degraded = [*degraded, late.degraded]
+
+
+def _found(
+    connection: AppConnection, engine: Engine, asked: _Asked, degraded: Sequence[Degraded]
+) -> Found:
+    """Both legs, fused; those of ``degraded`` that were late before are left out."""
+    late = {d.part for d in degraded if d.reason == "statement_timeout"}
+    project_id = asked.project.id
+    profile, scale = resolve(
+        connection,
+        engine.profiles,
+        asked.profile,
+        project_id=project_id,
+        embedder=engine.embedder.id,
+    )
+    corpus = store.corpus(connection, project_id)
+    vector, lexical = VectorLeg(), LexicalLeg()
+    completed: Scores = {}
+    if asked.embedding is not None and "vector" not in late:
+        with _in_time("vector"):
+            vector = run_vector_leg(
+                connection,
+                asked.predicate,
+                corpus=corpus,
+                embedding=asked.embedding,
+                depth=profile.vector_depth,
+            )
+    if "lexical" not in late:
+        with _in_time("lexical"):
             lexical = run_lexical_leg(
                 connection,
-                predicate,
-                query,
-                project_id=tenant.id,
+                asked.predicate,
+                asked.query,
+                corpus=corpus,
+                project_id=project_id,
                 profile=profile,
                 languages=engine.languages,
             )
-        completed: Scores = {}
-        with _absent_when_late("scores", degraded), savepoint(connection):
-            completed = complete_scores(connection, vector, lexical, project_id=tenant.id)
-        degraded += [*lexical.degraded, *_index_state(connection, tenant)]
-        ran = {"vector": vector.embedding is not None, "lexical": lexical.scoring is not None}
-        legs = [name for name, did in ran.items() if did]
-        if degraded and len(legs) < 2 and isinstance(profile.threshold, float):
-            detail = f"the threshold of {profile.name} is for both legs and was not applied"
-            degraded.append(Degraded(part="threshold", reason=degraded[0].reason, detail=detail))
-        found = Found(
-            project=tenant,
-            profile=profile,
-            ranked=fuse(join_legs(vector, lexical, completed), profile, legs=legs, scale=scale),
-            legs=legs,
-            scale=scale,
-            vector=vector,
-            lexical=lexical,
-            degraded=degraded,
-        )
-        yield found, connection
+    if "scores" not in late:
+        with _in_time("scores"):
+            completed = complete_scores(connection, vector, lexical, project_id=project_id)
+    said = [*degraded, *lexical.degraded, *_index_state(corpus)]
+    ran = {"vector": vector.embedding is not None, "lexical": lexical.scoring is not None}
+    legs = [name for name, did in ran.items() if did]
+    if said and len(legs) < 2 and isinstance(profile.threshold, float):
+        detail = f"the threshold of {profile.name} is for both legs and was not applied"
+        said.append(Degraded(part="threshold", reason=said[0].reason, detail=detail))
+    return Found(
+        project=asked.project,
+        profile=profile,
+        ranked=fuse(join_legs(vector, lexical, completed), profile, legs=legs, scale=scale),
+        legs=legs,
+        scale=scale,
+        vector=vector,
+        lexical=lexical,
+        degraded=said,
+    )
 
 
 @contextmanager
-def _absent_when_late(leg: str, degraded: list[Degraded]) -> Generator[None]:
+def _in_time(part: str) -> Generator[None]:
     try:
-        yield
+        with translated():
+            yield
     except StatementTimeout as error:
-        degraded.append(Degraded(part=leg, reason="statement_timeout", detail=error.message))
+        raise _Late(part, error.message) from error
 
 
 def _checked_query(request: SearchRequest) -> str:
@@ -261,12 +322,15 @@ def _checked_query(request: SearchRequest) -> str:
     return query
 
 
-def _has_vectors(connection: AppConnection, embedder: Embedder) -> bool:
-    active = store.active_embedder(connection)
-    if active is None:
-        return False
-    require_same(active, embedder)
-    return store.vector_dimension(connection) is not None
+def _opening(connection: AppConnection, embedder: Embedder, slug: str) -> tuple[Project, bool]:
+    """The project, and whether its database has vectors, which must be those of ``embedder``.
+
+    Errors: NotFound, EmbedderMismatch.
+    """
+    project, active, width = store.opening(connection, slug)
+    if active is not None:
+        require_same(active, embedder)
+    return project, active is not None and width is not None
 
 
 def _embed_query(
@@ -279,13 +343,15 @@ def _embed_query(
     return embedded.vectors[0], [embedded.why] if embedded.why else []
 
 
-def _index_state(connection: AppConnection, project: Project) -> list[Degraded]:
-    incomplete, unfinished = store.index_state(connection, project.id)
+def _index_state(corpus: Corpus) -> list[Degraded]:
     said: list[Degraded] = []
-    if incomplete:
-        detail = f"{incomplete} documents have chunks without vectors; run `lastro index --repair`"
+    if corpus.incomplete:
+        detail = (
+            f"{corpus.incomplete} documents have chunks without vectors; "
+            "run `lastro index --repair`"
+        )
         said.append(Degraded(part="vector", reason="vectors_missing", detail=detail))
-    if unfinished:
+    if corpus.unfinished:
         detail = "an index run is working or was interrupted; run `lastro index`"
         said.append(Degraded(part="index", reason="index_incomplete", detail=detail))
     return said

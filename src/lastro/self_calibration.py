@@ -183,6 +183,7 @@ def _found_by_words(
         connection,
         compile_filter(HardFilter(project_id=project_id)),
         sentence,
+        corpus=store.corpus(connection, project_id),
         project_id=project_id,
         profile=replace(DEFAULT, lexical_depth=NEAREST + 1),
         languages=languages,

@@ -52,12 +52,12 @@ class ExactRanks:
 
 def stages_of(request: SearchRequest, found: Found) -> Stages:
     """What the steps after fusion keep of ``found``, as ``search`` does."""
-    passed = shown(found)
+    passed = list(shown(found))
     return Stages(
         request=request,
         found=found,
         passed=passed,
-        unique=one_per_place(passed, max_per_document=request.max_per_document),
+        unique=list(one_per_place(passed, max_per_document=request.max_per_document)),
         ranks={item.candidate.id: rank for rank, item in enumerate(found.ranked, start=1)},
     )
 
@@ -207,7 +207,9 @@ def in_its_way(item: Ranked, stages: Stages) -> tuple[Sequence[Ranked], Sequence
         if other.candidate.document_id == item.candidate.document_id
         and stages.ranks[other.candidate.id] < stages.ranks[item.candidate.id]
     ]
-    over = [other for other in better if len(one_per_place([other, item], max_per_document=2)) < 2]
+    over = [
+        other for other in better if len(list(one_per_place([other, item], max_per_document=2))) < 2
+    ]
     return better, over
 
 

@@ -36,6 +36,7 @@ from lastro.db.cluster import (
     upgraded_folder,
 )
 from lastro.db.disk import NO_SPACE, disk_full, is_full
+from lastro.db.memory import memory_bytes, shared_buffers_mb
 from lastro.db.privileges import (
     choose_user,
     ensure_reachable,
@@ -58,7 +59,6 @@ SETTINGS: Mapping[str, str] = {
     "unix_socket_permissions": "0700",
     # Docker gives /dev/shm 64 MB, on which a parallel index build fails.
     "dynamic_shared_memory_type": "mmap",
-    "shared_buffers": "128MB",
     "max_connections": "100",
     # Compiling a query costs more than our queries take.
     "jit": "off",
@@ -286,6 +286,7 @@ class EmbeddedPostgres:
         prune_logs(layout)
         self._ensure_watched()
         settings = {
+            "shared_buffers": f"{shared_buffers_mb(memory_bytes())}MB",
             **self._settings,
             "unix_socket_directories": str(sockets),
             "log_directory": str(layout.log),

@@ -78,11 +78,16 @@ def find_project(connection: AppConnection, slug: str) -> Project:
     with connection.cursor(row_factory=class_row(Project)) as cursor:
         found = cursor.execute(load_queries("projects")["find_project"], {"slug": slug}).fetchone()
     if found is None:
-        raise NotFound(
-            f"there is no project {slug!r}",
-            remedy="see `lastro projects`, or make it with `lastro index`",
-        )
+        raise no_such_project(slug)
     return found
+
+
+def no_such_project(slug: str) -> NotFound:
+    """The error for a name that no project has."""
+    return NotFound(
+        f"there is no project {slug!r}",
+        remedy="see `lastro projects`, or make it with `lastro index`",
+    )
 
 
 def create_project(connection: AppConnection, slug: str) -> Project | None:

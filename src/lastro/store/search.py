@@ -1,27 +1,31 @@
 """The two legs, what completes their scores, and the text of the hits."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
+from psycopg import Cursor
 from psycopg.rows import class_row
-from psycopg.sql import SQL, Composable
+from psycopg.sql import SQL, Composable, Composed
 
 from lastro.db.pool import AppConnection
 from lastro.filters import Predicate
 from lastro.lexical_sql import LexicalScore
 from lastro.sql import load_queries
+from lastro.store.projects import Project, no_such_project
+from lastro.store.vectors import ActiveEmbedder
 from lastro.types import LanguageStatistics, Scope
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LegRow:
+class LegRow(NamedTuple):
     """A candidate as one leg found it; ``place`` is its path, session or key.
 
-    ``age_days`` counts from its date, below 0 for one to come; None without a date.
+    ``age_days`` counts from its date, below 0 for one to come; None without a date. The fields are
+    the columns of the legs' queries, in order.
     """
 
     id: UUID
@@ -62,12 +66,59 @@ class HitRow:
     adr_superseded_by: str | None
 
 
-def project_statistics(connection: AppConnection, project_id: int) -> list[LanguageStatistics]:
-    """Rows and mean length by language, most rows first."""
-    with connection.cursor(row_factory=class_row(LanguageStatistics)) as cursor:
-        return cursor.execute(
-            load_queries("search")["project_statistics"], {"project_id": project_id}
-        ).fetchall()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corpus:
+    """What a project's rows are, from counts that are kept.
+
+    ``statistics`` are of the last refresh, most rows first. ``indexed`` counts rows of all projects
+    in the vector index, as the server last did; ``incomplete`` documents without all their
+    vectors, and ``unfinished`` sources with a run that has not ended.
+    """
+
+    statistics: Sequence[LanguageStatistics]
+    indexed: int
+    incomplete: int
+    unfinished: int
+
+    @property
+    def row_count(self) -> int:
+        """Published rows at the last refresh."""
+        return sum(row.chunk_count for row in self.statistics)
+
+
+def opening(
+    connection: AppConnection, slug: str
+) -> tuple[Project, ActiveEmbedder | None, int | None]:
+    """The project called ``slug``, the active embedder, and the width of its vectors.
+
+    Errors: NotFound.
+    """
+    row = connection.execute(load_queries("search")["opening"], {"slug": slug}).fetchone()
+    if row is None:
+        raise no_such_project(slug)
+    active = None
+    if row[3] is not None:
+        active = ActiveEmbedder(id=row[3], version=row[4], dimension=row[5], fingerprint=row[6])
+    return Project(id=row[0], slug=row[1], name=row[2]), active, row[7]
+
+
+def corpus(connection: AppConnection, project_id: int) -> Corpus:
+    """What a search must know of a project's rows."""
+    query = load_queries("search")["corpus"]
+    row = connection.execute(query, {"project_id": project_id}).fetchone()
+    assert row is not None
+    columns: list[list[Any]] = [column or [] for column in row[:4]]
+    return Corpus(
+        statistics=[
+            LanguageStatistics(
+                language=language, chunk_count=count, mean_length=length, mean_lexemes=lexemes
+            )
+            for language, count, length, lexemes in zip(*columns, strict=True)
+        ],
+        indexed=row[4],
+        incomplete=row[5],
+        unfinished=row[6],
+    )
 
 
 def parse_query(
@@ -112,8 +163,7 @@ def vector_leg(
     name = "vector_leg_exact" if exact else "vector_leg_hnsw"
     query = load_queries("search")[name].format(filter=predicate.condition)
     parameters = {**predicate.parameters, "embedding": HalfVector(embedding), "depth": depth}
-    with connection.cursor(row_factory=class_row(LegRow)) as cursor:
-        return cursor.execute(query, parameters).fetchall()
+    return _leg_rows(connection, query, parameters)
 
 
 def lexical_leg(
@@ -124,17 +174,31 @@ def lexical_leg(
     score: Composable,
     depth: int,
     row_limit: int,
+    counted: bool,
 ) -> list[LegRow]:
     """The ``depth`` best of the rows that pass ``gate``, best first.
 
-    ``matched`` of each row is how many passed, at most ``row_limit``.
+    Where they are ``counted``, ``matched`` of each row is how many passed, at most ``row_limit``.
     """
     query = load_queries("search")["lexical_leg"].format(
-        filter=predicate.condition, gate=gate, score=score
+        filter=predicate.condition,
+        gate=gate,
+        score=score,
+        matched=SQL("count(*) OVER ()") if counted else SQL("0::bigint"),
     )
     parameters = {**predicate.parameters, "depth": depth, "row_limit": row_limit}
-    with connection.cursor(row_factory=class_row(LegRow)) as cursor:
+    return _leg_rows(connection, query, parameters)
+
+
+def _leg_rows(
+    connection: AppConnection, query: Composed, parameters: Mapping[str, Any]
+) -> list[LegRow]:
+    with connection.cursor(binary=True, row_factory=_leg_row) as cursor:
         return cursor.execute(query, parameters).fetchall()
+
+
+def _leg_row(_cursor: Cursor[Any]) -> Callable[[Sequence[Any]], LegRow]:
+    return LegRow._make
 
 
 def complete_scores(
@@ -157,7 +221,8 @@ def complete_scores(
             match=scoring.match, score=scoring.score
         )
     query = load_queries("search")["complete_scores"].format(cosine=cosine, lexical=lexical)
-    return {row[0]: (row[1], row[2]) for row in connection.execute(query, parameters)}
+    with connection.cursor(binary=True) as cursor:
+        return {row[0]: (row[1], row[2]) for row in cursor.execute(query, parameters)}
 
 
 def lexical_parts(
@@ -171,14 +236,6 @@ def lexical_parts(
     )
     rows = connection.execute(query, {"project_id": project_id, "ids": list(ids)})
     return {row[0]: (float(row[1]), float(row[2])) for row in rows}
-
-
-def index_state(connection: AppConnection, project_id: int) -> tuple[int, int]:
-    """Documents without all their vectors, and sources with a run that has not finished."""
-    row = connection.execute(
-        load_queries("search")["index_state"], {"project_id": project_id}
-    ).fetchone()
-    return (0, 0) if row is None else (int(row[0]), int(row[1]))
 
 
 def fetch_hits(

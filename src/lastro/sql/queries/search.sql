@@ -1,12 +1,48 @@
 -- The two legs and what completes them; called only by store/search.py. {filter} is the compiled
 -- hard filter over the view searchable, which itself keeps published rows of visible projects only.
 
--- name: project_statistics
--- N and mean length by language, at the last refresh; index corpus_stats_pkey.
-SELECT language, chunk_count, mean_length, mean_lexemes
-FROM lastro.corpus_stats
-WHERE project_id = %(project_id)s
-ORDER BY chunk_count DESC, language;
+-- name: opening
+-- A project by its name, the active embedder and the width of the vectors, each null where there is
+-- none; index projects_slug_key.
+SELECT p.id, p.slug, p.name, e.id, e.version, e.dimension, e.fingerprint,
+    (
+        SELECT a.atttypmod FROM pg_catalog.pg_attribute AS a
+        WHERE a.attrelid = 'lastro.chunks'::regclass AND a.attname = 'embedding'
+            AND NOT a.attisdropped
+    )
+FROM lastro.projects AS p
+LEFT JOIN lastro.active_embedder AS e ON true
+WHERE p.slug = %(slug)s;
+
+-- name: corpus
+-- By language, most rows first, rows and mean lengths at the last refresh (corpus_stats_pkey); rows
+-- in the vector index by the server's last count, 0 before one; documents that lack vectors
+-- (documents_incomplete_idx); sources that a run works on or was interrupted at (sources_pkey).
+SELECT s.languages, s.counts, s.lengths, s.lexemes,
+    coalesce(
+        (
+            SELECT greatest(c.reltuples, 0)::bigint FROM pg_catalog.pg_class AS c
+            WHERE c.oid = to_regclass('lastro.chunks_embedding_idx')
+        ),
+        0
+    ),
+    (
+        SELECT count(*) FROM lastro.documents
+        WHERE project_id = %(project_id)s AND state = 'incomplete'
+    ),
+    (
+        SELECT count(*) FROM lastro.sources
+        WHERE project_id = %(project_id)s AND run_started_at IS NOT NULL
+    )
+FROM (
+    SELECT
+        array_agg(language ORDER BY chunk_count DESC, language) AS languages,
+        array_agg(chunk_count ORDER BY chunk_count DESC, language) AS counts,
+        array_agg(mean_length ORDER BY chunk_count DESC, language) AS lengths,
+        array_agg(mean_lexemes ORDER BY chunk_count DESC, language) AS lexemes
+    FROM lastro.corpus_stats
+    WHERE project_id = %(project_id)s
+) AS s;
 
 -- name: parse_query
 -- Each spelling of each query word under each language, as lexemes, with their frequency.
@@ -28,7 +64,7 @@ CROSS JOIN LATERAL unnest(tsvector_to_array(lastro.text_vector(l.language, w.for
 
 -- name: count_up_to
 -- How many rows the filter keeps, counted no further than the limit. Whether they have a vector is
--- not asked: without a filter the index chunks_published_idx answers alone.
+-- not asked.
 SELECT count(*) FROM (
     SELECT FROM lastro.searchable
     WHERE {filter}
@@ -43,9 +79,10 @@ WITH kept AS MATERIALIZED (
     FROM lastro.searchable
     WHERE {filter} AND embedding_model IS NOT NULL
 )
-SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
-    extract(epoch FROM now() - effective_at)::float8 / 86400 AS age_days,
-    1 - (embedding <=> %(embedding)s::halfvec) AS score
+SELECT id, document_id, language, place, ordinal, char_start, char_end,
+    rule_weight::numeric::float8 AS rule_weight,
+    date_part('epoch', now() - effective_at) / 86400 AS age_days,
+    1 - (embedding <=> %(embedding)s::halfvec) AS score, 0::bigint AS matched
 FROM kept
 ORDER BY embedding <=> %(embedding)s::halfvec, place, ordinal, id
 LIMIT %(depth)s;
@@ -60,44 +97,46 @@ WITH nearest AS MATERIALIZED (
     ORDER BY embedding <=> %(embedding)s::halfvec
     LIMIT %(depth)s
 )
-SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
-    extract(epoch FROM now() - effective_at)::float8 / 86400 AS age_days,
-    1 - distance AS score
+SELECT id, document_id, language, place, ordinal, char_start, char_end,
+    rule_weight::numeric::float8 AS rule_weight,
+    date_part('epoch', now() - effective_at) / 86400 AS age_days,
+    1 - distance AS score, 0::bigint AS matched
 FROM nearest
 ORDER BY distance, place, ordinal, id;
 
 -- name: lexical_leg
 -- Rows that match a candidate term, through chunks_search_vector_idx, scored by every term and
--- read no further than the limit (matched tells whether it was reached); ties by place.
--- The concatenation fetches a long tsvector out of its TOAST table once, not once a term.
-WITH gated AS MATERIALIZED (
-    SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
-        effective_at, token_count, search_vector || ''::tsvector AS search_vector
-    FROM lastro.searchable
-    WHERE {filter} AND {gate}
-    LIMIT %(row_limit)s
-),
-scored AS MATERIALIZED (
+-- read no further than the limit ({matched} tells whether it was reached); ties by place.
+-- The concatenation fetches a long tsvector out of its TOAST table once, not once a term; the
+-- limit and the offset keep the steps apart without storing their rows.
+SELECT id, document_id, language, place, ordinal, char_start, char_end,
+    rule_weight::numeric::float8 AS rule_weight,
+    date_part('epoch', now() - effective_at) / 86400 AS age_days, score, {matched} AS matched
+FROM (
     SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
         effective_at, {score} AS score
-    FROM gated AS r
-)
-SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
-    extract(epoch FROM now() - effective_at)::float8 / 86400 AS age_days, score,
-    count(*) OVER () AS matched
-FROM scored
+    FROM (
+        SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
+            effective_at, token_count, search_vector || ''::tsvector AS search_vector
+        FROM lastro.searchable
+        WHERE {filter} AND {gate}
+        LIMIT %(row_limit)s
+    ) AS r
+    OFFSET 0
+) AS scored
 ORDER BY score DESC, place, ordinal, id
 LIMIT %(depth)s;
 
 -- name: complete_scores
 -- Both signals for candidates that one leg alone found; index chunks_pkey.
-WITH named AS MATERIALIZED (
+SELECT id, vector_score, {lexical} AS lexical_score
+FROM (
     SELECT id, language, token_count, search_vector || ''::tsvector AS search_vector,
         {cosine} AS vector_score
     FROM lastro.searchable
     WHERE project_id = %(project_id)s::bigint AND id = ANY (%(ids)s::uuid[])
-)
-SELECT id, vector_score, {lexical} AS lexical_score FROM named AS r;
+    OFFSET 0
+) AS r;
 
 -- name: lexical_parts
 -- What the lexical score of named rows is made of, for calibration; index chunks_pkey.
@@ -107,19 +146,6 @@ WITH named AS MATERIALIZED (
     WHERE project_id = %(project_id)s::bigint AND id = ANY (%(ids)s::uuid[])
 )
 SELECT id, {coverage} AS coverage, {length_ratio} AS length_ratio FROM named AS r WHERE {match};
-
--- name: index_state
--- Documents that lack vectors, by documents_incomplete_idx, and sources that a run works on or was
--- interrupted at, by sources_pkey.
-SELECT
-    (
-        SELECT count(*) FROM lastro.documents
-        WHERE project_id = %(project_id)s AND state = 'incomplete'
-    ),
-    (
-        SELECT count(*) FROM lastro.sources
-        WHERE project_id = %(project_id)s AND run_started_at IS NOT NULL
-    );
 
 -- name: fetch_hits
 -- Content and citation of the few hits, from the table, under the policy; index chunks_pkey.

@@ -29,8 +29,9 @@ SELECT
     source_path, session_id, entity_key, entity_type, attributes, rule_weight, effective_at,
     language, status, token_count, search_vector, embedding_model, embedding
 FROM lastro.chunks
-WHERE status = 'published'
-    AND project_id = ANY (nullif(current_setting('lastro.projects', true), '')::bigint[]);
+WHERE status = 'published' AND project_id = ANY (
+    (SELECT nullif(current_setting('lastro.projects', true), '')::bigint[])::bigint[]
+);
 
 -- name: has_vector_index
 SELECT to_regclass('lastro.chunks_embedding_idx') IS NOT NULL;
