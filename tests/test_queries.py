@@ -404,13 +404,13 @@ def test_a_cached_vector_is_kept_as_it_was_first(app_database: Database) -> None
 
 # Not plannable statements: other tests run them.
 UTILITY = {
-    "add_vector_column", "add_vector_index", "copy_chunks", "create_database", "create_extension",
-    "create_ledger", "create_scratch", "drop_abandoned", "drop_scratch", "drop_staged_chunks",
-    "own_database", "settle", "settle_database", "stage_chunks", "vacuum_erased",
+    "add_vector_column", "add_vector_index", "copy_rows", "create_database", "create_extension",
+    "create_ledger", "create_scratch", "drop_abandoned", "drop_scratch", "drop_staged_rows",
+    "own_database", "settle", "settle_database", "stage_rows", "vacuum_erased",
 }  # fmt: skip
 OWNERS = {"forget_samples", "record_migration", "set_active_embedder"}
-# After stage_chunks alone.
-NEEDS_STAGE = {"insert_chunks"}
+# After stage_rows alone.
+NEEDS_STAGE = {"insert_rows"}
 SOME_ID = UUID(int=7)
 PARAMETERS: dict[str, Any] = {
     "after": 1,
@@ -451,6 +451,10 @@ PARAMETERS: dict[str, Any] = {
     "id": SOME_ID,
     "ids": [SOME_ID],
     "key": 1,
+    "keys": ["k-1"],
+    "entities_after.key": "",
+    "find_entity.key": "k-1",
+    "type": "faq",
     "kind": "file",
     "language": "en",
     "languages": ["en", "pt"],
@@ -482,6 +486,7 @@ PARAMETERS: dict[str, Any] = {
     "starts": [str(SOME_ID)],
     "started_at": datetime(2026, 1, 1, tzinfo=UTC),
     "state": "complete",
+    "status": "published",
     "table": "chunks",
     "title": "A",
     "version": "1",
@@ -513,6 +518,7 @@ SLOTS: dict[str, Composable] = {
     "statement": Literal("SELECT search_vector FROM lastro.chunks"),
     "name": Identifier("scratch"),
     "table": Identifier("lastro", "projects"),
+    "into": Identifier("lastro", "chunks"),
     "held": SQL("search_vector @@ 'ballast'::tsquery"),
 }
 
@@ -526,7 +532,7 @@ def test_every_query_is_understood_as_the_role_that_runs_it(
     unknown = slots - SLOTS.keys()
     assert not unknown, f"say in SLOTS what stands for {unknown}"
     composed = query.format(**{slot: SLOTS[slot] for slot in slots})
-    wanted = set(re.findall(r"%\((\w+)\)s", composed.as_string()))
+    wanted = set(re.findall(r"%\((\w+)\)[sb]", composed.as_string()))
     missing = {key for key in wanted if key not in PARAMETERS and f"{name}.{key}" not in PARAMETERS}
     assert not missing, f"give a plausible value of {missing} in PARAMETERS"
     parameters = {key: PARAMETERS.get(f"{name}.{key}", PARAMETERS.get(key)) for key in wanted}
@@ -536,7 +542,7 @@ def test_every_query_is_understood_as_the_role_that_runs_it(
         return
     with library.transaction(projects=[LARGE]) as connection:
         if name in NEEDS_STAGE:
-            stage = load_queries(file)["stage_chunks"].format(columns=SLOTS["columns"])
+            stage = load_queries(file)["stage_rows"].format(**SLOTS)
             connection.execute(stage)
         assert plan_of(connection, composed, parameters)
 

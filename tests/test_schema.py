@@ -444,7 +444,9 @@ def test_writers_that_bring_the_first_vector_at_once_leave_one_column(
     def write(number: int) -> None:
         prepared = prepared_file(project_id, path=f"docs/{number}.md")
         together.wait()
-        writer(app_database, owner_url, embedder).write([prepared], project_id=project_id, stale=())
+        own = writer(app_database, owner_url, embedder)
+        own.write([prepared], project_id=project_id, stale=())
+        own.settle()
 
     with ThreadPoolExecutor() as threads:
         list(threads.map(write, range(4)))
@@ -460,9 +462,9 @@ def test_another_embedder_s_first_vector_is_refused_once_there_is_one(
     with app_database.transaction() as connection:
         project_id = ensure_project(connection, "alpha").id
     late = writer(app_database, owner_url, Narrow())  # began before there was any vector
-    writer(app_database, owner_url, embedder).write(
-        [prepared_file(project_id, path="docs/1.md")], project_id=project_id, stale=()
-    )
+    first = writer(app_database, owner_url, embedder)
+    first.write([prepared_file(project_id, path="docs/1.md")], project_id=project_id, stale=())
+    first.settle()
     with pytest.raises(EmbedderMismatch, match="deterministic"):
         late.write([prepared_file(project_id, path="docs/2.md")], project_id=project_id, stale=())
 
@@ -505,8 +507,9 @@ def test_the_words_of_a_batch_are_in_their_index_when_it_is_stored(
     with app_database.transaction() as connection:
         project_id = ensure_project(connection, "alpha").id
     batch = [prepared_file(project_id, path=f"docs/{number}.md") for number in range(20)]
-    write = writer(app_database, owner_url, DeterministicEmbedder()).write
-    write(batch, project_id=project_id, stale=[])
+    own = writer(app_database, owner_url, DeterministicEmbedder())
+    own.write(batch, project_id=project_id, stale=[])
+    own.settle()
     # Row by row they took four times as long: they wait for each other, but for no later batch.
     options = "SELECT reloptions FROM pg_class WHERE relname = 'chunks_search_vector_idx'"
     assert value(owner, options) == ["fastupdate=on"]
@@ -521,6 +524,7 @@ def test_the_words_of_rows_that_got_their_vector_later_are_in_their_index(
     own = writer(app_database, owner_url, DeterministicEmbedder())
     prepared = prepared_file(project_id, path="docs/a.md")
     own.write([prepared], project_id=project_id, stale=[])
+    own.settle()
     vector = np.ones(own.embedder.dimension, dtype=np.float32)
     with app_database.transaction(projects=[project_id]) as connection:
         done = [(chunk.id, vector) for chunk in prepared.chunks]

@@ -227,9 +227,6 @@ def _row(document: DocumentRow, chunk: Chunk, *, project_id: int, searched_path:
         lexical_extra=content_extra(content, repeated_header=chunk.context, language=language),
         token_count=token_count(f"{title} {heading_text} {content}"),
         language=language,
-        embedding_model=None,
-        embedding_version=None,
-        embedding=None,
     )
 
 

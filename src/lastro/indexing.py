@@ -145,7 +145,10 @@ def index(
             listing, stored, fingerprint=writer.pipeline.fingerprint, rebuild=request.rebuild
         )
         target = _Target(project=project, source=source, listing=listing)
-        documents = _write_files(writer, target, plan, progress=progress)
+        try:
+            documents = _write_files(writer, target, plan, progress=progress)
+        finally:
+            writer.settle()  # nothing is stored any more when the next run's turn comes
         _finish(database, request, target, found=documents)
         writer.repair(project.id)
         writer.finish()

@@ -1,6 +1,8 @@
 """Prepared documents into the table: embed outside any transaction, swap in one."""
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from uuid import UUID
@@ -19,6 +21,9 @@ from lastro.errors import DimensionMismatch, ProviderError
 from lastro.store import ActiveEmbedder
 from lastro.types import Degraded, EmbeddingCounts, FileNote
 
+# Batches that are stored at a time. A row takes the server 0.3 ms, 1.5 ms where the vectors have
+# their index already.
+STORERS = 2
 # Rows completed in one transaction of a repair.
 REPAIR_CHUNKS = 256
 
@@ -47,6 +52,8 @@ class Writer:
     _outage: Degraded | None = field(default=None, init=False)
     _is_identified: bool = field(default=True, init=False)
     _has_column: bool = field(default=False, init=False)
+    _executor: ThreadPoolExecutor | None = field(default=None, init=False)
+    _storing: deque[Future[None]] = field(default_factory=deque[Future[None]], init=False)
 
     @property
     def counts(self) -> EmbeddingCounts:
@@ -77,49 +84,68 @@ class Writer:
                 self._is_identified = active is not None
 
     def write(self, batch: Sequence[Prepared], *, project_id: int, stale: Iterable[UUID]) -> None:
-        """Store ``batch`` and delete ``stale`` in one transaction."""
+        """Embed ``batch``, then store it and delete ``stale`` in one transaction.
+
+        Storing goes on while the next batches are embedded: ``settle`` waits for it. What it failed
+        with is raised by whichever comes next.
+        """
         vectors = self._embed(
             [text for item in batch for text in item.texts],
             places=[(c.id, _note(item.document.place, c)) for item in batch for c in item.chunks],
             project_id=project_id,
         )
-        position = 0
-        rows: list[tuple[Prepared, list[store.ChunkRow]]] = []
-        for item in batch:
-            own = vectors[position : position + len(item.chunks)]
-            position += len(item.chunks)
-            rows.append((item, self._with_vectors(item, own)))
+        self._await(STORERS - 1)
         stale = list(stale)
-        if not rows and not stale:
-            return
-        retried(lambda: self._swap(rows, stale, project_id=project_id))
+        if batch or stale:
+            made_by = (self.embedder.id, self.embedder.version) if self._has_column else None
+            swap = partial(
+                self._swap, list(batch), vectors, stale, project_id=project_id, made_by=made_by
+            )
+            self._storing.append(self._threads().submit(retried, swap))
+
+    def settle(self) -> None:
+        """Wait until everything written is stored. Errors: those of storing it."""
+        self._await(0)
+
+    def _await(self, left: int) -> None:
+        while len(self._storing) > left:
+            oldest = self._storing[0]
+            try:
+                oldest.result()
+            finally:
+                if oldest.done():  # and not interrupted while it was waited for
+                    self._storing.popleft()
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(STORERS, thread_name_prefix="storing")
+        return self._executor
 
     def _swap(
         self,
-        rows: Sequence[tuple[Prepared, list[store.ChunkRow]]],
+        batch: Sequence[Prepared],
+        vectors: Sequence[NDArray[np.float32] | None],
         stale: Sequence[UUID],
         *,
         project_id: int,
+        made_by: tuple[str, str] | None,
     ) -> None:
+        chunks = [chunk for item in batch for chunk in item.chunks]
         with self.database.transaction(projects=[project_id]) as connection:
             store.delete_documents(connection, stale, project_id=project_id)
-            store.insert_documents(
-                connection,
-                [_with_state(item, chunks) for item, chunks in rows],
-                project_id=project_id,
-            )
-            store.copy_chunks(
-                connection,
-                [chunk for _, chunks in rows for chunk in chunks],
-                project_id=project_id,
-                with_vectors=self._has_column,
-            )
+            if batch:
+                documents = list(_with_states(batch, vectors))
+                store.insert_documents(connection, documents, project_id=project_id)
+                store.copy_chunks(
+                    connection, chunks, vectors, project_id=project_id, made_by=made_by
+                )
 
     def finish(self) -> None:
         """End a run: index the vectors, where it was the first one that made any.
 
         A run that is killed before leaves this to the next; meanwhile a search reads every vector.
         """
+        self.settle()
         with self.database.transaction() as connection:
             if store.vector_dimension(connection) is None or store.has_vector_index(connection):
                 return
@@ -130,6 +156,7 @@ class Writer:
 
         A row that cannot be embedded is passed by, and keeps none behind it from its vector.
         """
+        self.settle()
         after: tuple[UUID, int] | None = None
         blank: list[UUID] = []
         while self.failure is None:
@@ -195,21 +222,6 @@ class Writer:
             self._has_column = True
         return result.vectors
 
-    def _with_vectors(
-        self, item: Prepared, vectors: Sequence[NDArray[np.float32] | None]
-    ) -> list[store.ChunkRow]:
-        return [
-            chunk
-            if vector is None
-            else replace(
-                chunk,
-                embedding=vector,
-                embedding_model=self.embedder.id,
-                embedding_version=self.embedder.version,
-            )
-            for chunk, vector in zip(item.chunks, vectors, strict=True)
-        ]
-
 
 def ensure_vector_column(admin_url: str, embedder: Embedder) -> None:
     """Make the vector column and record whose vectors it holds, once, as the owner.
@@ -250,14 +262,11 @@ def ensure_vector_index(admin_url: str) -> None:
         store.add_vector_index(connection)
 
 
-def _with_state(item: Prepared, chunks: Sequence[store.ChunkRow]) -> store.DocumentRow:
-    state = "complete" if _is_complete(item.texts, chunks) else "incomplete"
-    return replace(item.document, state=state)
-
-
-def _is_complete(texts: Sequence[str], chunks: Sequence[store.ChunkRow]) -> bool:
-    """Whether every chunk that can be embedded was; one that shows nothing cannot."""
-    return all(
-        chunk.embedding is not None or is_blank(text)
-        for text, chunk in zip(texts, chunks, strict=True)
-    )
+def _with_states(
+    batch: Sequence[Prepared], vectors: Sequence[NDArray[np.float32] | None]
+) -> Iterator[store.DocumentRow]:
+    """The documents of ``batch``; complete where every chunk that can be embedded was."""
+    left = iter(vectors)
+    for item in batch:
+        lacking = [text for text in item.texts if next(left) is None and not is_blank(text)]
+        yield replace(item.document, state="incomplete" if lacking else "complete")

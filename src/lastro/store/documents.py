@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 import numpy as np
@@ -51,7 +51,7 @@ class DocumentRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRow:
-    """A chunk to be written; ``embedding`` is float32 of unit norm, or None."""
+    """A chunk to be written, without its vector."""
 
     id: UUID
     document_id: UUID
@@ -72,12 +72,28 @@ class ChunkRow:
     lexical_extra: str
     token_count: int
     language: str
-    embedding_model: str | None
-    embedding_version: str | None
-    embedding: NDArray[np.float32] | None
 
 
-# The columns of a ChunkRow and their types, which binary COPY must be told.
+# The columns of a DocumentRow, of a ChunkRow and of a vector, with their types, which binary COPY
+# must be told.
+_DOCUMENT_TYPES: Mapping[str, str] = {
+    "id": "uuid",
+    "kind": "text",
+    "scope": "text",
+    "source": "text",
+    "place": "text",
+    "title": "text",
+    "language": "text",
+    "revision": "text",
+    "content_hash": "text",
+    "fingerprint": "text",
+    "state": "text",
+    "adr_number": "int4",
+    "adr_status": "text",
+    "adr_date": "text",
+    "adr_superseded_by": "text",
+    "metadata": "jsonb",
+}
 _CHUNK_TYPES: Mapping[str, str] = {
     "id": "uuid",
     "document_id": "uuid",
@@ -98,11 +114,12 @@ _CHUNK_TYPES: Mapping[str, str] = {
     "lexical_extra": "text",
     "token_count": "int4",
     "language": "text",
+}
+_VECTOR_TYPES: Mapping[str, str] = {
     "embedding_model": "text",
     "embedding_version": "text",
     "embedding": "halfvec",
 }
-_VECTOR_COLUMNS = frozenset({"embedding", "embedding_model", "embedding_version"})
 
 
 def source_documents(
@@ -127,66 +144,91 @@ def delete_documents(connection: AppConnection, ids: Iterable[UUID], *, project_
 def insert_documents(
     connection: AppConnection, rows: Sequence[DocumentRow], *, project_id: int
 ) -> None:
-    """Write documents, without their chunks, in a fixed order and one round trip."""
-    ordered = sorted(rows, key=lambda row: row.id)
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            load_queries("documents")["insert_document"],
-            [_document(row, project_id=project_id) for row in ordered],
-        )
+    """Write documents, without their chunks."""
+    _insert(
+        connection,
+        "documents",
+        {"project_id": "int8", **_DOCUMENT_TYPES},
+        ([project_id, *_document_values(row)] for row in rows),
+        order="id",
+    )
 
 
-def _document(row: DocumentRow, *, project_id: int) -> dict[str, object]:
+def _document_values(row: DocumentRow) -> list[object]:
     adr = row.adr or Adr(number=None, status=None)
-    return {
-        "project_id": project_id,
-        "id": row.id,
-        "kind": row.kind,
-        "scope": row.scope,
-        "source": row.source,
-        "place": row.place,
-        "title": row.title,
-        "language": row.language,
-        "revision": row.revision,
-        "content_hash": row.content_hash,
-        "fingerprint": row.fingerprint,
-        "state": row.state,
+    values = {
         "adr_number": adr.number,
         "adr_status": adr.status,
         "adr_date": adr.date,
         "adr_superseded_by": adr.superseded_by,
         "metadata": Jsonb(dict(row.metadata)),
     }
+    return [values[name] if name in values else getattr(row, name) for name in _DOCUMENT_TYPES]
 
 
 def copy_chunks(
-    connection: AppConnection, rows: Sequence[ChunkRow], *, project_id: int, with_vectors: bool
+    connection: AppConnection,
+    rows: Sequence[ChunkRow],
+    vectors: Sequence[NDArray[np.float32] | None],
+    *,
+    project_id: int,
+    made_by: tuple[str, str] | None,
 ) -> None:
-    """Write chunks with binary COPY; ``with_vectors`` says whether the vector column exists yet."""
-    names = [name for name in _CHUNK_TYPES if with_vectors or name not in _VECTOR_COLUMNS]
-    columns = SQL(", ").join(map(Identifier, ["project_id", *names]))
-    queries = load_queries("documents")
-    connection.execute(queries["stage_chunks"].format(columns=columns))
-    copying = queries["copy_chunks"].format(columns=columns)
-    with connection.cursor() as cursor, cursor.copy(copying) as copy:
-        copy.set_types(["int8", *(_CHUNK_TYPES[name] for name in names)])
-        for row in rows:
-            copy.write_row([project_id, *(_column(row, name) for name in names)])
-    connection.execute(queries["insert_chunks"].format(columns=columns))
-    connection.execute(queries["drop_staged_chunks"])
+    """Write chunks with their vectors, float32 of unit norm, None where there is none.
+
+    ``made_by`` is the embedder's id and version, or None while there is no vector column.
+    """
+    types = {"project_id": "int8", **_CHUNK_TYPES}
+    if made_by is not None:
+        types |= _VECTOR_TYPES
+    values = (
+        [project_id, *_chunk_values(row), *_vector_values(vector, made_by)]
+        for row, vector in zip(rows, vectors, strict=True)
+    )
+    _insert(connection, "chunks", types, values, order="document_id, ordinal")
     index_words(connection)
+
+
+def _chunk_values(row: ChunkRow) -> list[object]:
+    values: list[object] = [getattr(row, name) for name in _CHUNK_TYPES]
+    return [list(value) if isinstance(value, tuple) else value for value in values]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _vector_values(
+    vector: NDArray[np.float32] | None, made_by: tuple[str, str] | None
+) -> list[object]:
+    if made_by is None:
+        return []
+    return [None, None, None] if vector is None else [*made_by, HalfVector(vector)]
+
+
+def _insert(
+    connection: AppConnection,
+    table: str,
+    types: Mapping[str, str],
+    rows: Iterable[Sequence[object]],
+    *,
+    order: LiteralString,
+) -> None:
+    """Write rows with binary COPY, beside the table first; ``types`` are those of its columns."""
+    slots = {
+        "into": Identifier("lastro", table),
+        "columns": SQL(", ").join(map(Identifier, types)),
+        "order": SQL(order),
+    }
+    queries = load_queries("documents")
+    connection.execute(queries["stage_rows"].format(**slots))
+    with connection.cursor() as cursor, cursor.copy(queries["copy_rows"].format(**slots)) as copy:
+        copy.set_types(list(types.values()))
+        for row in rows:
+            copy.write_row(row)
+    connection.execute(queries["insert_rows"].format(**slots))
+    connection.execute(queries["drop_staged_rows"])
 
 
 def index_words(connection: AppConnection) -> None:
     """Put the words of rows that were just written into their index, all at once."""
     connection.execute(load_queries("documents")["index_words"])
-
-
-def _column(row: ChunkRow, name: str) -> object:
-    value = getattr(row, name)
-    if name == "embedding" and value is not None:
-        return HalfVector(value)
-    return list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
 def move_revision(

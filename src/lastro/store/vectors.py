@@ -143,11 +143,12 @@ def cached_embeddings(
     connection: AppConnection, hashes: Sequence[bytes], *, fingerprint: str
 ) -> dict[bytes, NDArray[np.float32]]:
     """Vectors known for these text hashes, by hash."""
-    rows = connection.execute(
-        load_queries("vectors")["cached_embeddings"],
-        {"fingerprint": fingerprint, "hashes": list(hashes)},
-    )
-    return {bytes(row[0]): np.frombuffer(row[1], dtype="<f4") for row in rows}
+    with connection.cursor(binary=True) as cursor:
+        rows = cursor.execute(
+            load_queries("vectors")["cached_embeddings"],
+            {"fingerprint": fingerprint, "hashes": list(hashes)},
+        )
+        return {row[0]: np.frombuffer(row[1], dtype="<f4") for row in rows}
 
 
 def cache_embeddings(

@@ -12,39 +12,27 @@ ORDER BY place;
 DELETE FROM lastro.documents
 WHERE project_id = %(project_id)s AND id = ANY (%(ids)s::uuid[]);
 
--- name: insert_document
-INSERT INTO lastro.documents (
-    project_id, id, kind, scope, source, place, title, language, revision, content_hash,
-    fingerprint, state, adr_number, adr_status, adr_date, adr_superseded_by, metadata
-)
-VALUES (
-    %(project_id)s, %(id)s, %(kind)s, %(scope)s, %(source)s, %(place)s, %(title)s, %(language)s,
-    %(revision)s, %(content_hash)s, %(fingerprint)s, %(state)s, %(adr_number)s, %(adr_status)s,
-    %(adr_date)s, %(adr_superseded_by)s, %(metadata)s
-);
-
 -- name: move_revision
 -- The ref moved; chunks are not touched. Index documents_place_key.
 UPDATE lastro.documents SET revision = %(revision)s
 WHERE project_id = %(project_id)s AND kind = 'file' AND source = %(source)s
     AND revision IS DISTINCT FROM %(revision)s;
 
--- name: stage_chunks
--- PostgreSQL refuses COPY into a table under row-level security: copy beside it, then insert.
-CREATE TEMPORARY TABLE incoming_chunks ON COMMIT DROP AS
-SELECT {columns} FROM lastro.chunks WITH NO DATA;
+-- name: stage_rows
+-- PostgreSQL refuses COPY into a table under row-level security: copy beside it, then insert. {into}
+-- is documents or chunks.
+CREATE TEMPORARY TABLE incoming ON COMMIT DROP AS SELECT {columns} FROM {into} WITH NO DATA;
 
--- name: copy_chunks
--- The columns are composed, since embedding is there only once a vector is.
-COPY pg_temp.incoming_chunks ({columns}) FROM STDIN (FORMAT BINARY);
+-- name: copy_rows
+-- The columns are composed, since a chunk's embedding is there only once a vector is.
+COPY pg_temp.incoming ({columns}) FROM STDIN (FORMAT BINARY);
 
--- name: insert_chunks
+-- name: insert_rows
 -- In a fixed order, so that two writers never wait for each other crosswise.
-INSERT INTO lastro.chunks ({columns})
-SELECT {columns} FROM pg_temp.incoming_chunks ORDER BY document_id, ordinal;
+INSERT INTO {into} ({columns}) SELECT {columns} FROM pg_temp.incoming ORDER BY {order};
 
--- name: drop_staged_chunks
-DROP TABLE pg_temp.incoming_chunks;
+-- name: drop_staged_rows
+DROP TABLE pg_temp.incoming;
 
 -- name: index_words
 -- The words of rows that were just written, which wait beside chunks_search_vector_idx.

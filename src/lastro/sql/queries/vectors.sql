@@ -68,14 +68,14 @@ ON CONFLICT ON CONSTRAINT active_embedder_pkey DO NOTHING;
 -- Index embedding_cache_pkey.
 SELECT text_hash, embedding
 FROM lastro.embedding_cache
-WHERE fingerprint = %(fingerprint)s AND text_hash = ANY (%(hashes)s::bytea[]);
+WHERE fingerprint = %(fingerprint)s AND text_hash = ANY (%(hashes)b::bytea[]);
 
 -- name: cache_embeddings
 -- In one order, so that two writers never wait for each other crosswise. first_project is the
 -- project whose text it is, 0 for a question, null for a text of no project.
 INSERT INTO lastro.embedding_cache (fingerprint, text_hash, embedding, first_project)
 SELECT %(fingerprint)s, h.text_hash, h.embedding, %(first_project)s::bigint
-FROM unnest(%(hashes)s::bytea[], %(embeddings)s::bytea[]) AS h (text_hash, embedding)
+FROM unnest(%(hashes)b::bytea[], %(embeddings)b::bytea[]) AS h (text_hash, embedding)
 ORDER BY h.text_hash
 ON CONFLICT ON CONSTRAINT embedding_cache_pkey DO NOTHING;
 
