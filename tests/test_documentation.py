@@ -21,6 +21,7 @@ from lastro.cli.root import app as commands
 from lastro.config import Settings
 from lastro.db.embedded import EmbeddedStatus
 from lastro.db.upgrade import Upgrade
+from lastro.entity import EntityCounts, EntityReport, EntitySummary, RefusedLine, read_entities
 from lastro.erasing import Erased
 from lastro.errors import STATUS
 from lastro.exporting import Exported
@@ -72,9 +73,9 @@ def page(name: str) -> str:
 
 def test_the_public_names_are_these():
     assert lastro.__all__ == [
-        "App", "EntityOrigin", "FileOrigin", "Hit", "IndexReport", "IndexRequest", "LastroError",
-        "Outcome", "SearchRequest", "SessionOrigin", "Settings", "build", "load_settings",
-        "to_json",
+        "App", "Entity", "EntityOrigin", "EntityReport", "FileOrigin", "Hit", "IndexReport",
+        "IndexRequest", "LastroError", "Outcome", "SearchRequest", "SessionOrigin", "Settings",
+        "build", "load_settings", "to_json",
     ]  # fmt: skip
 
 
@@ -100,6 +101,29 @@ def test_the_example_in_python_runs(
     exec(dedent(example[0]), {"folder": Path.cwd()})
     place, line, _score = capsys.readouterr().out.split()
     assert (place, line) == ("docs/harbour.md", "1")
+
+
+def test_the_example_of_a_knowledge_base_runs(
+    tmp_path: Path,
+    owner_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LASTRO_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("LASTRO_DATABASE_URL", owner_url)
+    monkeypatch.setenv("LASTRO_EMBEDDER", "deterministic")
+    text = (ROOT / "docs" / "how-to" / "keep-a-knowledge-base.md").read_text(encoding="utf-8")
+    example = re.search(r"^    from lastro import.*?(?=^\S)", text, re.M | re.S)
+    assert example is not None
+    exec(dedent(example[0]))
+    assert capsys.readouterr().out == "hem A blind hem hides its thread.\n"
+
+
+def test_the_example_lines_of_a_knowledge_base_are_entries():
+    text = (ROOT / "docs" / "how-to" / "keep-a-knowledge-base.md").read_text(encoding="utf-8")
+    read = read_entities(line.encode() for line in re.findall(r"^    (\{.*\})$", text, re.M))
+    assert [entity.key for entity in read.entities] == ["dress-12", "care-3"]
 
 
 # --- settings, commands, codes
@@ -182,10 +206,11 @@ def test_every_check_of_the_doctor_is_documented():
 @pytest.mark.parametrize(
     "value",
     [
-        Adr, Check, Coverage, Degraded, DocumentCounts, EmbeddedStatus, EmbeddingCounts, Erased,
-        Exported, FileNote, FileOrigin, GoldenImport, GoldenSummary, GoldenUsed, Hit, Imported,
-        IndexReport, KnownProfile, Outcome, Profile, ProjectSummary, Run, ScopeCoverage, SelfCheck,
-        SourceCoverage, Sweep, Swept, Thresholds, Upgrade, Why,
+        Adr, Check, Coverage, Degraded, DocumentCounts, EmbeddedStatus, EmbeddingCounts,
+        EntityCounts, EntityReport, EntitySummary, Erased, Exported, FileNote, FileOrigin,
+        GoldenImport, GoldenSummary, GoldenUsed, Hit, Imported, IndexReport, KnownProfile, Outcome,
+        Profile, ProjectSummary, RefusedLine, Run, ScopeCoverage, SelfCheck, SourceCoverage, Sweep,
+        Swept, Thresholds, Upgrade, Why,
     ],
 )  # fmt: skip
 def test_each_field_of_a_printed_value_is_documented(value: type):

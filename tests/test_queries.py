@@ -579,6 +579,7 @@ def test_each_file_of_queries_is_called_by_one_module_alone() -> None:
         ("doctor", "store/doctor.py"),
         ("archive", "store/archive.py"),
         ("documents", "store/documents.py"),
+        ("entities", "store/entities.py"),
         ("erasure", "store/erasure.py"),
         ("golden", "store/golden.py"),
         ("migrations", "db/migrate.py"),

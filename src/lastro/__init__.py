@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lastro.app import App, build
     from lastro.config import Settings, load_settings
+    from lastro.entity import Entity, EntityReport
     from lastro.errors import LastroError
     from lastro.search import SearchRequest
     from lastro.types import (
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "App",
+    "Entity",
     "EntityOrigin",
+    "EntityReport",
     "FileOrigin",
     "Hit",
     "IndexReport",
@@ -47,7 +50,9 @@ __all__ = [
 
 _MODULES = {
     "App": "lastro.app",
+    "Entity": "lastro.entity",
     "EntityOrigin": "lastro.types",
+    "EntityReport": "lastro.entity",
     "FileOrigin": "lastro.types",
     "Hit": "lastro.types",
     "IndexReport": "lastro.types",

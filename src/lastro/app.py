@@ -5,7 +5,7 @@ of imports that a search need not wait for.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +41,7 @@ from lastro.types import (
 if TYPE_CHECKING:
     from lastro.calibrating import Calibrated, CalibrationRequest, SelfCalibrated
     from lastro.chunk_sweep import Sweep, SweepRequest
+    from lastro.entity import Entity, EntityReport, EntitySummary
     from lastro.erasing import Erased
     from lastro.exporting import Exported, Write
     from lastro.golden_runs import GoldenRuns
@@ -180,7 +181,7 @@ class App:
 
     def index(self, request: IndexRequest, *, progress: Progress | None = None) -> IndexReport:
         """Index a repository or folder; see ``lastro.indexing.index`` for errors."""
-        from lastro import indexing, self_calibration
+        from lastro import indexing
 
         report = indexing.index(
             self.database,
@@ -191,14 +192,78 @@ class App:
             clones=self._clones(),
         )
         if report.embedding.available:
-            self_calibration.watch_over(
-                self.database,
-                self.embedder,
-                self.profiles,
-                project=report.project,
-                languages=self.settings.languages,
-            )
+            self._watch_over(report.project)
         return report
+
+    def upsert_entities(
+        self,
+        entities: "Sequence[Entity]",
+        *,
+        project: str | None = None,
+        progress: Progress | None = None,
+    ) -> "EntityReport":
+        """Store knowledge-base entries; see ``lastro.entities.upsert_entities`` for errors."""
+        from lastro import entities as knowledge
+
+        report = knowledge.upsert_entities(
+            self.database,
+            entities,
+            project=self.project_name(project),
+            writer=self.writer(),
+            progress=progress,
+        )
+        if report.embedding.available:
+            self._watch_over(report.project)
+        return report
+
+    def import_entities(
+        self,
+        lines: Iterable[bytes],
+        *,
+        strict: bool = False,
+        project: str | None = None,
+        progress: Progress | None = None,
+    ) -> "EntityReport":
+        """Store the entries of JSON Lines, and report the lines that are none.
+
+        Errors: those of ``upsert_entities``; InvalidInput where ``strict`` meets such a line, and
+        then nothing is stored.
+        """
+        from lastro.entity import read_entities, require_all
+
+        read = read_entities(lines)
+        if strict:
+            require_all(read)
+        report = self.upsert_entities(read.entities, project=project, progress=progress)
+        return replace(report, entries=replace(report.entries, refused=read.refused))
+
+    def delete_entities(self, keys: Sequence[str], *, project: str | None = None) -> list[str]:
+        """Delete entries; returns the keys that there were. Errors: NotFound where none was."""
+        from lastro import entities as knowledge
+
+        return knowledge.delete_entities(self.database, keys, project=self.project_name(project))
+
+    def entity(self, key: str, *, project: str | None = None) -> "Entity":
+        """An entry of any status. Errors: NotFound."""
+        from lastro import entities as knowledge
+
+        return knowledge.get_entity(self.database, key, project=self.project_name(project))
+
+    def list_entities(
+        self, *, type_: str | None = None, status: str | None = None, project: str | None = None
+    ) -> "list[EntitySummary]":
+        """A project's entries without their texts, by key. Errors: NotFound, InvalidInput."""
+        from lastro import entities as knowledge
+
+        return knowledge.list_entities(
+            self.database, project=self.project_name(project), type_=type_, status=status
+        )
+
+    def export_entities(self, project: str | None = None) -> "Iterator[Entity]":
+        """A project's entries whole, by key. Errors: NotFound."""
+        from lastro import entities as knowledge
+
+        return knowledge.export_entities(self.database, project=self.project_name(project))
 
     def evaluate(
         self, request: EvaluationRequest, *, progress: Progress | None = None
@@ -418,6 +483,17 @@ class App:
             folder=self.settings.home / "cache" / "git",
             credential=credential_from(os.environ),
             timeout_s=limit_s if longest_silence_s is None else min(limit_s, longest_silence_s),
+        )
+
+    def _watch_over(self, project: str) -> None:
+        from lastro import self_calibration
+
+        self_calibration.watch_over(
+            self.database,
+            self.embedder,
+            self.profiles,
+            project=project,
+            languages=self.settings.languages,
         )
 
     def _forget_source(self, root: str) -> None:

@@ -27,7 +27,9 @@ ProjectOption = Annotated[
 KOption = Annotated[int, typer.Option("-k", metavar="N", help="Number of hits.")]
 ScopeOption = Annotated[
     list[str] | None,
-    typer.Option("--scope", metavar="S", help="docs or adr; may be repeated.", show_default=False),
+    typer.Option(
+        "--scope", metavar="S", help="docs, adr or entity; may be repeated.", show_default=False
+    ),
 ]
 PathOption = Annotated[
     str | None,

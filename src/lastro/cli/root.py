@@ -19,6 +19,7 @@ from lastro.cli import (
     evaluate,
     golden,
     inspecting,
+    kb,
     moving,
     profiles,
     why,
@@ -50,6 +51,7 @@ app.command("init")(database.init)
 app.add_typer(database.app, name="db")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(golden.app, name="golden")
+app.add_typer(kb.app, name="kb")
 app.add_typer(profiles.app, name="profiles")
 app.add_typer(erasing.projects_app, name="projects")
 app.add_typer(erasing.documents_app, name="documents")

@@ -1,0 +1,189 @@
+"""``lastro kb``: the entries of a knowledge base."""
+
+import contextlib
+import sys
+from collections.abc import Generator, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+from rich.text import Text
+
+from lastro.app import build
+from lastro.cli.options import Format, FormatOption, ProjectOption
+from lastro.cli.output import (
+    escaped,
+    print_data,
+    print_json,
+    print_json_lines,
+    print_warning,
+    progress_bar,
+    screen_width,
+    visible,
+)
+from lastro.cli.tables import moment, pairs, table
+from lastro.config import load_settings
+from lastro.entity import STATUSES, Entity, EntityReport, entity_json
+from lastro.errors import EXIT_DONE, EXIT_PARTIAL, InvalidInput, NotFound
+from lastro.wire import to_json
+
+app = typer.Typer(help="Entries of a knowledge base, kept in a project.")
+STDIN = Path("-")
+# Entries printed at once.
+PRINTED_ENTRIES = 100
+
+
+@app.command("import")
+def import_(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Entries in JSON Lines; - is stdin.")
+    ],
+    *,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Store nothing if any line is no entry.")
+    ] = False,
+    project: ProjectOption = None,
+    format_: FormatOption = Format.TABLE,
+) -> int:
+    """Store entries over those of the same keys; returns when they can be searched."""
+    with _read(file) as lines, build(load_settings()) as lastro, progress_bar("storing") as shown:
+        report = lastro.import_entities(lines, strict=strict, project=project, progress=shown)
+    refused = report.entries.refused
+    for line in refused:
+        print_warning(f"line {line.line}: {line.reason}")
+    if report.embedding.reason is not None:
+        print_warning(
+            f"{report.embedding.skipped} texts have no vector ({report.embedding.reason}); "
+            "complete them by importing the file again"
+        )
+    if format_ is Format.JSON:
+        print_json(to_json(report))
+    else:
+        print_data(_stored(report))
+    return EXIT_PARTIAL if refused else EXIT_DONE
+
+
+def _stored(report: EntityReport) -> Iterator[Text]:
+    counts = report.entries
+    yield Text.assemble("project ", (escaped(report.project), "bold"))
+    refused = f", {len(counts.refused)} refused" if counts.refused else ""
+    yield Text(
+        f"entries    {counts.added} added, {counts.changed} changed, "
+        f"{counts.unchanged} unchanged{refused}"
+    )
+    yield Text(
+        f"chunks     {report.chunks} in all; {report.embedding.embedded} embedded, "
+        f"{report.embedding.skipped} left without a vector"
+    )
+    yield Text(f"took       {report.took_ms / 1000:.1f} s")
+
+
+@app.command("export")
+def export(*, project: ProjectOption = None, format_: FormatOption = Format.TABLE) -> None:
+    """Print the entries of any status as JSON Lines, ready to be imported again."""
+    with build(load_settings()) as lastro:
+        entities = lastro.export_entities(project)
+        if format_ is Format.JSON:
+            print_json({"entries": [entity_json(entity) for entity in entities]})
+            return
+        while some := list(islice(entities, PRINTED_ENTRIES)):
+            print_json_lines(map(entity_json, some))
+
+
+@app.command("list")
+def list_(
+    *,
+    type_: Annotated[
+        str | None,
+        typer.Option("--type", metavar="T", help="Only entries of this type.", show_default=False),
+    ] = None,
+    status: Annotated[
+        str | None,
+        typer.Option(
+            "--status", metavar="S", help="draft, published or archived.", show_default=False
+        ),
+    ] = None,
+    project: ProjectOption = None,
+    format_: FormatOption = Format.TABLE,
+) -> None:
+    """List the entries of a project by key."""
+    if status is not None and status not in STATUSES:
+        raise InvalidInput(f"there is no status {status!r}", remedy=f"use {', '.join(STATUSES)}")
+    with build(load_settings()) as lastro:
+        found = lastro.list_entities(type_=type_, status=status, project=project)
+    if format_ is Format.JSON:
+        print_json({"entries": to_json(found)})
+        return
+    rows = [
+        (e.key, e.type, e.status, e.title, e.chunks, e.complete, moment(e.updated_at))
+        for e in found
+    ]
+    header = ("key", "type", "status", "title", "chunks", "complete", "updated at")
+    nothing = "no such entry; store some with `lastro kb import FILE`"
+    print_data(table(header, rows, width=screen_width()) if rows else [nothing])
+
+
+@app.command("get")
+def get(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The entry.")],
+    *,
+    project: ProjectOption = None,
+    format_: FormatOption = Format.TABLE,
+) -> None:
+    """Show an entry of any status, whole."""
+    with build(load_settings()) as lastro:
+        entity = lastro.entity(key, project=project)
+    if format_ is Format.JSON:
+        print_json(entity_json(entity))
+    else:
+        print_data(_shown(entity))
+
+
+def _shown(entity: Entity) -> Iterator[Text]:
+    said = {name: value for name, value in entity_json(entity).items() if name != "attributes"}
+    text = said.pop("text")
+    yield pairs({**said, **{f"attributes.{name}": v for name, v in entity.attributes.items()}})
+    yield Text()
+    yield Text(visible(text))
+
+
+@app.command("rm")
+def remove(
+    keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="The entries.")],
+    *,
+    project: ProjectOption = None,
+    format_: FormatOption = Format.TABLE,
+) -> int:
+    """Delete entries with their chunks."""
+    with build(load_settings()) as lastro:
+        removed = lastro.delete_entities(keys, project=project)
+    unknown = [key for key in dict.fromkeys(keys) if key not in removed]
+    for key in unknown:
+        print_warning(f"there is no entry {key!r}")
+    if format_ is Format.JSON:
+        print_json({"removed": removed, "unknown": unknown})
+    else:
+        print_data([Text(f"removed {escaped(key)}") for key in removed])
+    return EXIT_PARTIAL if unknown else EXIT_DONE
+
+
+@contextlib.contextmanager
+def _read(file: Path) -> Generator[BinaryIO]:
+    """The lines of a file. Errors: NotFound, InvalidInput."""
+    if file == STDIN:
+        yield sys.stdin.buffer
+        return
+    try:
+        stream = file.open("rb")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFound(
+            f"there is no file {file}", remedy="give a file with an entry on each line"
+        ) from error
+    except OSError as error:
+        raise InvalidInput(
+            f"{file} cannot be read: {error.strerror}",
+            remedy="give a file of entries that you may read",
+        ) from error
+    with stream:
+        yield stream

@@ -1,0 +1,289 @@
+"""The knowledge-base use cases: entries stored, read back and deleted."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+from pgvector import HalfVector
+
+from lastro import store
+from lastro.adoption import refresh_vector_scale
+from lastro.db.pool import Database, retried
+from lastro.embedders import is_blank
+from lastro.embedding import Embedded, embed_texts
+from lastro.entity import (
+    Entity,
+    EntityCounts,
+    EntityReport,
+    EntitySummary,
+    parse_entity,
+)
+from lastro.entity_rows import PreparedEntity, entity_hash, prepare_entity
+from lastro.errors import InvalidInput, NotFound
+from lastro.projects import project_named
+from lastro.store import AppConnection, StoredDocument
+from lastro.turns import turn
+from lastro.types import FileNote, Progress
+from lastro.writing import Writer, ensure_vector_column
+
+# Chunks embedded and stored at once, as in an index run, and rows in a statement: some megabytes.
+BATCH_CHUNKS = 256
+_WRITTEN_ROWS = 200
+# Entries read at once.
+BATCH_ENTITIES = 100
+# Keys compared at once.
+_COMPARED_KEYS = 10_000
+
+
+def upsert_entities(
+    database: Database,
+    entities: Sequence[Entity],
+    *,
+    project: str,
+    writer: Writer,
+    progress: Progress | None = None,
+) -> EntityReport:
+    """Store entries over those of the same keys, and return when they can be searched.
+
+    The project is made where it is not there. Of each entry the old chunks go and the new ones
+    come in one transaction; one that is as it is stored costs nothing. A failed embedding stores
+    rows without a vector, which the next call completes.
+    Errors: InvalidInput for a key that comes twice, EmbedderMismatch.
+    """
+    started = time.perf_counter()
+    _check_keys(entities)
+    writer.require_embedder()
+    with database.transaction() as connection:
+        tenant = store.ensure_project(connection, project)
+    with turn(database, tenant.id):
+        # Before what is new, so that a text that is refused now is not asked for twice.
+        writer.repair(tenant.id)
+        stored = _stored(database, entities, project_id=tenant.id)
+        fingerprint = writer.pipeline.fingerprint
+        new = [e for e in entities if not _is_unchanged(e, stored, fingerprint=fingerprint)]
+        done = 0
+        for batch in _batches(new, writer, project_id=tenant.id):
+            _write(database, batch, writer, project_id=tenant.id)
+            done += len(batch)
+            if progress is not None:
+                progress(done, len(new))
+        chunks = _count_again(database, project_id=tenant.id, has_changed=bool(new))
+        writer.finish()
+    added = sum(entity.key not in stored for entity in new)
+    return EntityReport(
+        project=tenant.slug,
+        entries=EntityCounts(
+            added=added, changed=len(new) - added, unchanged=len(entities) - len(new)
+        ),
+        chunks=chunks,
+        embedding=writer.counts,
+        took_ms=(time.perf_counter() - started) * 1000,
+    )
+
+
+def delete_entities(database: Database, keys: Sequence[str], *, project: str) -> list[str]:
+    """Delete the entries called ``keys`` with their chunks; returns those that there were.
+
+    Errors: NotFound for the project, and where none of the keys is there.
+    """
+    tenant = project_named(database, project)
+
+    def delete() -> list[str]:
+        with database.transaction(projects=[tenant.id]) as connection:
+            found = store.entity_documents(connection, keys, project_id=tenant.id)
+            store.delete_documents(
+                connection, [document.id for document in found.values()], project_id=tenant.id
+            )
+            if found:
+                _refresh(connection, tenant.id)
+            return sorted(found)
+
+    with turn(database, tenant.id):
+        found = retried(delete)
+    if not found:
+        raise _no_entity(keys, project=tenant.slug)
+    return found
+
+
+def get_entity(database: Database, key: str, *, project: str) -> Entity:
+    """The entry called ``key``, of any status. Errors: NotFound."""
+    tenant = project_named(database, project)
+    with database.transaction(projects=[tenant.id]) as connection:
+        said = store.find_entity(connection, key, project_id=tenant.id)
+    if said is None:
+        raise _no_entity([key], project=tenant.slug)
+    return parse_entity(said)
+
+
+def list_entities(
+    database: Database, *, project: str, type_: str | None = None, status: str | None = None
+) -> list[EntitySummary]:
+    """A project's entries by key, of one type or status where named. Errors: NotFound."""
+    tenant = project_named(database, project)
+    with database.transaction(projects=[tenant.id]) as connection:
+        return store.entity_summaries(connection, tenant.id, type_=type_, status=status)
+
+
+def export_entities(database: Database, *, project: str) -> Iterator[Entity]:
+    """A project's entries whole, of any status, by key, a few at a time. Errors: NotFound."""
+    tenant = project_named(database, project)
+    after = ""
+    while True:
+        with database.transaction(projects=[tenant.id]) as connection:
+            said = store.entities_after(
+                connection, after, project_id=tenant.id, limit=BATCH_ENTITIES
+            )
+        yield from map(parse_entity, said)
+        if len(said) < BATCH_ENTITIES:
+            return
+        after = said[-1]["key"]
+
+
+def _check_keys(entities: Sequence[Entity]) -> None:
+    seen: set[str] = set()
+    for entity in entities:
+        if entity.key in seen:
+            raise InvalidInput(
+                f"entry {entity.key!r}: key comes twice", remedy="give each entry once"
+            )
+        seen.add(entity.key)
+
+
+def _stored(
+    database: Database, entities: Sequence[Entity], *, project_id: int
+) -> dict[str, StoredDocument]:
+    found: dict[str, StoredDocument] = {}
+    keys = iter([entity.key for entity in entities])
+    with database.transaction(projects=[project_id]) as connection:
+        while some := list(islice(keys, _COMPARED_KEYS)):
+            found |= store.entity_documents(connection, some, project_id=project_id)
+    return found
+
+
+def _is_unchanged(entity: Entity, stored: dict[str, StoredDocument], *, fingerprint: str) -> bool:
+    document = stored.get(entity.key)
+    return (
+        document is not None
+        and document.fingerprint == fingerprint
+        and document.content_hash == entity_hash(entity)
+    )
+
+
+def _batches(
+    entities: Sequence[Entity], writer: Writer, *, project_id: int
+) -> Iterator[list[PreparedEntity]]:
+    batch: list[PreparedEntity] = []
+    for entity in entities:
+        batch.append(prepare_entity(entity, writer.pipeline, project_id=project_id))
+        if sum(len(item.chunks) for item in batch) >= BATCH_CHUNKS:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _write(
+    database: Database, batch: Sequence[PreparedEntity], writer: Writer, *, project_id: int
+) -> None:
+    """Embed entries outside any transaction, then swap them in one."""
+    texts = [text for item in batch for text in item.texts]
+    embedded = embed_texts(
+        writer.cache or database,
+        writer.embedder,
+        texts,
+        role="document",
+        first_project=project_id,
+        # A dead embedder is not asked again for every batch.
+        outage=writer.failure,
+    )
+    _account(writer, batch, embedded)
+    if any(vector is not None for vector in embedded.vectors):
+        _ensure_column(database, writer)
+    retried(partial(_swap, database, batch, embedded.vectors, writer, project_id=project_id))
+
+
+def _account(writer: Writer, batch: Sequence[PreparedEntity], embedded: Embedded) -> None:
+    """Count in the writer what was embedded, and note what was not."""
+    made = sum(vector is not None for vector in embedded.vectors)
+    writer.embedded += made
+    writer.without_vector += len(embedded.vectors) - made
+    writer.failure = writer.failure or embedded.failure
+    keys = [item.document.place for item in batch for _ in item.texts]
+    writer.refused += [
+        FileNote(path=keys[position], reason=f"no vector: {why.detail}")
+        for position, why in embedded.refused.items()
+    ]
+
+
+def _ensure_column(database: Database, writer: Writer) -> None:
+    with database.transaction() as connection:
+        is_there = store.vector_dimension(connection) is not None
+    if not is_there:
+        ensure_vector_column(writer.admin_url, writer.embedder)
+
+
+def _swap(
+    database: Database,
+    batch: Sequence[PreparedEntity],
+    vectors: Sequence[NDArray[np.float32] | None],
+    writer: Writer,
+    *,
+    project_id: int,
+) -> None:
+    with database.transaction(projects=[project_id]) as connection:
+        has_column = store.vector_dimension(connection) is not None
+        left = iter(vectors)
+        documents: list[store.DocumentRow] = []
+        rows: list[dict[str, object]] = []
+        for item in batch:
+            own = list(islice(left, len(item.texts)))
+            lacking = any(
+                vector is None and not is_blank(text)
+                for vector, text in zip(own, item.texts, strict=True)
+            )
+            documents.append(replace(item.document, state="incomplete" if lacking else "complete"))
+            for chunk, vector in zip(item.chunks, own, strict=True):
+                rows.append(chunk | (_vector_columns(vector, writer) if has_column else {}))
+        ids: list[UUID] = [document.id for document in documents]
+        store.delete_documents(connection, ids, project_id=project_id)
+        store.insert_documents(connection, documents, project_id=project_id)
+        for start in range(0, len(rows), _WRITTEN_ROWS):
+            some = rows[start : start + _WRITTEN_ROWS]
+            store.insert_archived(connection, "chunk", some, project_id=project_id)
+        store.index_words(connection)
+
+
+def _vector_columns(vector: NDArray[np.float32] | None, writer: Writer) -> dict[str, object]:
+    if vector is None:
+        return {"embedding": None, "embedding_model": None, "embedding_version": None}
+    return {
+        "embedding": HalfVector(vector).to_text(),
+        "embedding_model": writer.embedder.id,
+        "embedding_version": writer.embedder.version,
+    }
+
+
+def _count_again(database: Database, *, project_id: int, has_changed: bool) -> int:
+    """Count what the scores need, where rows changed; returns the published chunks."""
+    with database.transaction(projects=[project_id]) as connection:
+        if has_changed or not store.statistics_are_current(connection, project_id):
+            _refresh(connection, project_id)
+        return store.count_chunks(connection, project_id)
+
+
+def _refresh(connection: AppConnection, project_id: int) -> None:
+    store.refresh_statistics(connection, project_id)
+    refresh_vector_scale(connection, project_id)
+
+
+def _no_entity(keys: Sequence[str], *, project: str) -> NotFound:
+    named = repr(keys[0]) if len(keys) == 1 else f"any of the {len(keys)} keys"
+    return NotFound(
+        f"the project {project!r} has no entry {named}",
+        remedy="see its keys with `lastro kb list`",
+    )
