@@ -23,6 +23,7 @@ from rows import add_chunk, add_project
 import lastro
 from lastro import legs, store
 from lastro.db.pool import Database, connect
+from lastro.entry_filter import parse_filter
 from lastro.filters import HardFilter, compile_filter
 from lastro.legs import EXACT_ROWS, HNSW_SETTINGS, run_lexical_leg, run_vector_leg
 from lastro.profiles import DEFAULT
@@ -128,6 +129,7 @@ HARD_FILTERS = {
     "both scopes": {"scopes": ("docs", "adr")},
     "path": {"path_prefix": "docs/7/"},
     "scope and path": {"scopes": ("docs",), "path_prefix": "docs/1"},
+    "attributes": {"entries": parse_filter({"forbid": {"avoid": ["pear"]}})},
 }
 
 

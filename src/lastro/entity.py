@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, cast, get_args
 
+from lastro.entry_filter import MAX_NUMBER
 from lastro.errors import InvalidInput
 from lastro.lexical import storable
 from lastro.types import OPTIONAL, EmbeddingCounts
@@ -27,7 +28,6 @@ MAX_TYPE_CHARS = 200
 MAX_ATTRIBUTES_CHARS = 20_000
 # Sums of weights are clipped to [0, 1]; more says nothing, and a `real` would lose it.
 MAX_RULE_WEIGHT = 1_000_000
-_MAX_NUMBER = 1e300
 # Faults that a refusal tells one by one.
 SHOWN_LINES = 20
 SHOWN_KEY_CHARS = 80
@@ -187,7 +187,7 @@ def _is_number(value: object) -> bool:
     """Whether it is a number of a size that JSON and PostgreSQL both keep."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return not (isinstance(value, float) and math.isnan(value)) and abs(value) <= _MAX_NUMBER
+    return not (isinstance(value, float) and math.isnan(value)) and abs(value) <= MAX_NUMBER
 
 
 def entity_json(entity: Entity) -> dict[str, Any]:

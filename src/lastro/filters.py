@@ -4,25 +4,50 @@ The view that both legs read keeps published rows of the visible projects only; 
 here narrows it further. Keys and values are always parameters.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from psycopg.sql import SQL, Composable
+from psycopg.sql import SQL, Composable, Placeholder
+from psycopg.types.json import Jsonb
 
+from lastro.entry_filter import MOMENT, ZONE, Bound, EntryFilter, Moment
 from lastro.errors import InvalidFilter
 from lastro.types import SCOPES, Scope
+
+# What each kind of clause demands of an attribute, which may be missing: then it is SQL's null.
+_CONTAINS = {
+    "require": SQL("coalesce({value} @> ALL ({given}::jsonb[]), false)"),
+    "allow": SQL("coalesce({value} IN ('null', '[]') OR {value} @> ANY ({given}::jsonb[]), true)"),
+    "forbid": SQL("NOT coalesce({value} @> ANY ({given}::jsonb[]), false)"),
+    "equals": SQL("coalesce({value} = ANY ({given}::jsonb[]), false)"),
+}
+_COMPARED = {
+    "gte": SQL("{value} >= {bound}"),
+    "gt": SQL("{value} > {bound}"),
+    "lte": SQL("{value} <= {bound}"),
+    "lt": SQL("{value} < {bound}"),
+}
+# JSON numbers are compared as they are, since a cast could fail on another row's value.
+_NUMBER = SQL("(coalesce(jsonb_typeof({value}) = 'number', false) AND {compared})")
+# Nor is a text cast before it is known to be a date: CASE keeps that order.
+_MOMENT = SQL(
+    "CASE WHEN jsonb_typeof({value}) = 'string' AND {text} ~ {form} THEN {compared} ELSE false END"
+)
+_AS_MOMENT = SQL("({text} || CASE WHEN {text} ~ {zone} THEN '' ELSE ' UTC' END)::timestamptz")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HardFilter:
     """What a search may see: one project, any of ``scopes``, paths that begin with a prefix.
 
+    ``entries`` says which entries of a knowledge base, by their type and attributes.
     None means no restriction; an empty list is refused rather than read as either extreme.
     """
 
     project_id: int
     scopes: tuple[Scope, ...] | None = None
     path_prefix: str | None = None
+    entries: EntryFilter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +86,7 @@ def compile_filter(hard: HardFilter) -> Predicate:
 
     Errors: InvalidFilter for an empty list of scopes or an empty prefix.
     """
-    conditions = [SQL("project_id = %(project_id)s::bigint")]
+    conditions: list[Composable] = [SQL("project_id = %(project_id)s::bigint")]
     parameters: dict[str, object] = {"project_id": hard.project_id}
     scopes = parse_scopes(hard.scopes)
     if scopes is not None:
@@ -82,4 +107,58 @@ def compile_filter(hard: HardFilter) -> Predicate:
             )
         )
         parameters["path_from"] = prefix
+    if hard.entries is not None:
+        conditions.extend(_entry_conditions(hard.entries, parameters))
     return Predicate(SQL(" AND ").join(conditions), parameters, narrows=len(conditions) > 1)
+
+
+def _entry_conditions(entries: EntryFilter, parameters: dict[str, object]) -> Iterator[Composable]:
+    """A condition for each clause; keys and values go into ``parameters``."""
+    if entries.types is not None:
+        parameters["types"] = list(entries.types)
+        yield SQL("entity_type = ANY (%(types)s::text[])")
+    for number, clause in enumerate(entries.contains):
+        key, given = f"contains_{number}_key", f"contains_{number}_values"
+        parameters[key] = clause.key
+        parameters[given] = [Jsonb(value) for value in clause.values]
+        yield _CONTAINS[clause.kind].format(value=_attribute(key), given=Placeholder(given))
+    for number, span in enumerate(entries.ranges):
+        key = f"range_{number}_key"
+        parameters[key] = span.key
+        yield _in_range(span.bounds, parameters, key=key)
+
+
+def _in_range(bounds: Sequence[Bound], parameters: dict[str, object], *, key: str) -> Composable:
+    value = _attribute(key)
+    if not isinstance(bounds[0].value, Moment):
+        return _NUMBER.format(value=value, compared=_compared(bounds, value, parameters, key=key))
+    parameters |= {"moment": f"^{MOMENT}$", "zone": f"{ZONE}$"}
+    text = SQL("(attributes ->> {}::text)").format(Placeholder(key))
+    moment = _AS_MOMENT.format(text=text, zone=Placeholder("zone"))
+    return _MOMENT.format(
+        value=value,
+        text=text,
+        form=Placeholder("moment"),
+        compared=_compared(bounds, moment, parameters, key=key),
+    )
+
+
+def _compared(
+    bounds: Sequence[Bound], value: Composable, parameters: dict[str, object], *, key: str
+) -> Composable:
+    conditions: list[Composable] = []
+    for bound in bounds:
+        name = f"{key}_{bound.operator}"
+        if isinstance(bound.value, Moment):
+            parameters[name] = bound.value.when
+            cast = SQL("{}::timestamptz")
+        else:
+            parameters[name] = Jsonb(bound.value)
+            cast = SQL("{}::jsonb")
+        given = cast.format(Placeholder(name))
+        conditions.append(_COMPARED[bound.operator].format(value=value, bound=given))
+    return SQL(" AND ").join(conditions)
+
+
+def _attribute(key: str) -> Composable:
+    return SQL("(attributes -> {}::text)").format(Placeholder(key))

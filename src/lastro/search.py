@@ -17,6 +17,7 @@ from lastro.citing import highlighter, to_hit
 from lastro.db.pool import Database, retried, translated
 from lastro.embedders import Embedder
 from lastro.embedding import embed_texts, require_same
+from lastro.entry_filter import parse_filter
 from lastro.errors import InvalidInput, StatementTimeout
 from lastro.filters import HardFilter, Predicate, compile_filter, parse_scopes
 from lastro.legs import (
@@ -60,13 +61,15 @@ STATEMENT_TIMEOUT_S = 30.0
 class SearchRequest:
     """A question and what may answer it; every field as in the contract.
 
-    ``profile`` is a name, ``name@version``, or the ranking numbers themselves.
+    ``filter`` is an object of the filter language: docs/reference/filters.md. ``profile`` is a
+    name, ``name@version``, or the ranking numbers themselves.
     """
 
     query: str
     k: int = DEFAULT_K
     scopes: Sequence[str] | None = None
     path_prefix: str | None = None
+    filter: Mapping[str, Any] | None = None
     profile: str | Profile = "default"
     explain: bool = False
     max_per_document: int = DEFAULT_MAX_PER_DOCUMENT
@@ -212,11 +215,13 @@ def _find(
     that is late is left out the second time.
     """
     query = _checked_query(request)
-    scopes = parse_scopes(request.scopes)
+    scopes, entries = parse_scopes(request.scopes), parse_filter(request.filter)
     with engine.database.session() as connection:
         tenant, has_vectors = _opening(connection, engine.embedder, project)
     embedding, degraded = _embed_query(engine, query, has_vectors=has_vectors)
-    hard = HardFilter(project_id=tenant.id, scopes=scopes, path_prefix=request.path_prefix)
+    hard = HardFilter(
+        project_id=tenant.id, scopes=scopes, path_prefix=request.path_prefix, entries=entries
+    )
     asked = _Asked(
         query=query,
         predicate=compile_filter(hard),

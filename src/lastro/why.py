@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lastro import store, why_remedies
+from lastro.entry_filter import parse_filter
 from lastro.filters import HardFilter, compile_filter, parse_scopes
 from lastro.places import FilePlace, covers, normal_path, parse_place
 from lastro.ranking import Ranked
@@ -95,6 +96,7 @@ def _explained(
         project_id=found.project.id,
         scopes=parse_scopes(request.scopes),
         path_prefix=request.path_prefix,
+        entries=parse_filter(request.filter),
     )
     ids = [chunk.id for chunk in there]
     predicate = compile_filter(hard)

@@ -120,6 +120,7 @@ def filtered(
             f"its path does not begin with {path_prefix}",
             "leave out --path, or shorten it",
         ),
+        "filter": ("the filter asks for attributes that it does not have", "leave out the filter"),
     }
     told = [reasons[name] for name in filtered_by]
     return replace(

@@ -169,12 +169,13 @@ def _lexemes_as_terms(leg: LexicalLeg) -> list[Term]:
 def filters_against(
     connection: AppConnection, chunk: ExpectedChunk, hard: HardFilter
 ) -> tuple[str, ...]:
-    """Which conditions of ``hard`` shut a chunk out: ``status``, ``scopes``, ``pathPrefix``."""
+    """Which conditions shut a chunk out: ``status``, ``scopes``, ``pathPrefix``, ``filter``."""
     if chunk.status != "published":
         return ("status",)
     alone = {
-        "scopes": replace(hard, path_prefix=None),
-        "pathPrefix": replace(hard, scopes=None),
+        "scopes": replace(hard, path_prefix=None, entries=None),
+        "pathPrefix": replace(hard, scopes=None, entries=None),
+        "filter": replace(hard, scopes=None, path_prefix=None),
     }
     return tuple(
         name

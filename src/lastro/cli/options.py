@@ -1,9 +1,13 @@
 """Options that several commands share."""
 
+import json
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from lastro.errors import InvalidFilter
 
 
 class Format(StrEnum):
@@ -37,6 +41,12 @@ PathOption = Annotated[
         "--path", metavar="PREFIX", help="Only files whose path begins so.", show_default=False
     ),
 ]
+FilterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--filter", metavar="JSON", help="Only entries with such attributes.", show_default=False
+    ),
+]
 ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME", help="Ranking profile.")]
 PlaceArgument = Annotated[
     str,
@@ -44,3 +54,19 @@ PlaceArgument = Annotated[
         metavar="[PATH]", help="A Git repository, its address on a server, or a folder."
     ),
 ]
+
+
+def filter_of(text: str | None) -> Mapping[str, Any] | None:
+    """The JSON of ``--filter``. Errors: InvalidFilter."""
+    if text is None:
+        return None
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidFilter(
+            f"--filter is not JSON: {error}", remedy="""write it as '{"types": ["dress"]}'"""
+        ) from error
+    if said is None:
+        # What filled it in had nothing to say, and everything is not what was meant.
+        raise InvalidFilter("--filter is null", remedy="leave it out to search without a filter")
+    return said

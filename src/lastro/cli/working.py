@@ -7,6 +7,7 @@ import typer
 from lastro.app import build
 from lastro.cli.hits import outcome_lines
 from lastro.cli.options import (
+    FilterOption,
     Format,
     FormatOption,
     KOption,
@@ -15,6 +16,7 @@ from lastro.cli.options import (
     ProfileOption,
     ProjectOption,
     ScopeOption,
+    filter_of,
 )
 from lastro.cli.output import (
     print_data,
@@ -77,6 +79,7 @@ def search(
     k: KOption = DEFAULT_K,
     scope: ScopeOption = None,
     path: PathOption = None,
+    filter_: FilterOption = None,
     profile: ProfileOption = "default",
     explain: Annotated[
         bool, typer.Option("--explain", help="Show how each score was made.")
@@ -85,7 +88,13 @@ def search(
 ) -> None:
     """Find cited passages, best first."""
     request = SearchRequest(
-        query=query, k=k, scopes=scope, path_prefix=path, profile=profile, explain=explain
+        query=query,
+        k=k,
+        scopes=scope,
+        path_prefix=path,
+        filter=filter_of(filter_),
+        profile=profile,
+        explain=explain,
     )
     with build(load_settings()) as app:
         outcome = app.search(request, project=project)
