@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastro import entities
 from lastro.app import App
 from lastro.config import load_settings
 from lastro.db.pool import Database
@@ -29,6 +30,7 @@ from lastro.entity import (
 from lastro.errors import InvalidInput, NotFound, ProviderError
 from lastro.profiles import DEFAULT
 from lastro.search import SearchRequest
+from lastro.turns import turn
 from lastro.types import EntityOrigin, IndexRequest
 
 LONG_TEXT = "\n\n".join(
@@ -279,6 +281,25 @@ def test_an_index_run_leaves_the_entries_of_its_project_alone(app: App, tmp_path
     assert scopes == {"docs": 1, "entity": 1}
 
 
+def test_the_status_counts_entries_of_every_status_and_no_files_of_theirs(app: App) -> None:
+    app.upsert_entities([entry("linen"), entry("wool", status="draft")])
+    (scope,) = app.coverage().scopes
+    assert (scope.scope, scope.indexed, scope.with_vectors, scope.incomplete) == ("entity", 2, 2, 0)
+    assert (scope.sources, scope.stale, scope.chunks) == (None, None, 1)
+
+
+def test_a_project_that_is_erased_while_an_upsert_waits_is_not_found(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def erased_first(database: Database, project_id: int) -> Any:
+        app.erase_project("tailor")
+        return turn(database, project_id)
+
+    monkeypatch.setattr(entities, "turn", erased_first)
+    with pytest.raises(NotFound, match="tailor"):
+        app.upsert_entities([entry()])
+
+
 def test_an_exported_project_brings_its_entries(
     app: App, open_app: Callable[..., App], new_database: Callable[..., str], template: str
 ) -> None:
@@ -425,6 +446,9 @@ def test_bad_lines_are_told_by_number_and_reason_and_the_others_are_read() -> No
         (3, None), (4, None), (5, "x"), (6, "x"), (7, None), (8, "linen"), (9, None), (10, "w"),
         (11, "n"),
     ]  # fmt: skip
+    assert said[3, None] == (
+        "it is not JSON: Expecting property name enclosed in double quotes, at character 2"
+    )
     assert said[4, None] == "it is no JSON object"
     assert said[5, "x"] == "entry 'x': unknown field 'typ'"
     assert said[6, "x"] == "entry 'x': there is no type"

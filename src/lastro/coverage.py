@@ -29,6 +29,10 @@ from lastro.types import (
 T = TypeVar("T")
 
 
+# Scopes of which nothing lies in a source that could be looked at.
+_NO_FILES = frozenset({"session", "entity"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
     """A source beside what lies there now; counts are None where that cannot be read."""
@@ -158,11 +162,11 @@ def _scope(
 ) -> ScopeCoverage:
     return ScopeCoverage(
         scope=scope,
-        sources=sources,
+        sources=None if scope in _NO_FILES else sources,
         indexed=counts.indexed if counts else 0,
         with_vectors=counts.with_vectors if counts else 0,
         incomplete=counts.incomplete if counts else 0,
-        stale=stale,
+        stale=None if scope in _NO_FILES else stale,
         chunks=counts.chunks if counts else 0,
     )
 

@@ -53,7 +53,8 @@ def upsert_entities(
     The project is made where it is not there. Of each entry the old chunks go and the new ones
     come in one transaction; one that is as it is stored costs nothing. A failed embedding stores
     rows without a vector, which the next call completes.
-    Errors: InvalidInput for a key that comes twice, EmbedderMismatch.
+    Errors: InvalidInput for a key that comes twice, EmbedderMismatch, NotFound where the project
+    was erased meanwhile.
     """
     started = time.perf_counter()
     _check_keys(entities)
@@ -61,6 +62,7 @@ def upsert_entities(
     with database.transaction() as connection:
         tenant = store.ensure_project(connection, project)
     with turn(database, tenant.id):
+        project_named(database, project)  # who came before may have erased it
         # Before what is new, so that a text that is refused now is not asked for twice.
         writer.repair(tenant.id)
         stored = _stored(database, entities, project_id=tenant.id)

@@ -287,11 +287,15 @@ def require_all(read: ReadEntities) -> None:
 
 def _json_of(line: bytes) -> object:
     try:
-        return json.loads(line.decode("utf-8-sig"))
+        return json.loads(line.decode("utf-8-sig").strip())
     except UnicodeDecodeError as error:
         raise InvalidInput("it is not UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise InvalidInput(f"it is not JSON: {error.msg}, at character {error.colno}") from error
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"it is not JSON: {error}") from error
+        raise InvalidInput("it is not JSON that can be read: too deep, or so large a number") from (
+            error
+        )
 
 
 def _key_of(said: object) -> str | None:

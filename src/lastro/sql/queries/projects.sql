@@ -103,7 +103,7 @@ ON CONFLICT ON CONSTRAINT sources_pkey DO UPDATE SET
     skipped = CASE WHEN %(finished)s THEN excluded.skipped ELSE lastro.sources.skipped END;
 
 -- name: scope_counts
--- Documents and published chunks of a project by scope; index chunks_published_idx.
+-- Documents of any status, and published chunks, of a project by scope; index chunks_pkey.
 SELECT
     d.scope,
     count(*) AS indexed,
@@ -112,9 +112,12 @@ SELECT
     coalesce(sum(c.chunks), 0)::bigint AS chunks
 FROM lastro.documents AS d
 LEFT JOIN (
-    SELECT document_id, count(*) AS chunks, count(embedding_model) AS vectors
+    SELECT
+        document_id,
+        count(*) FILTER (WHERE status = 'published') AS chunks,
+        count(embedding_model) AS vectors
     FROM lastro.chunks
-    WHERE project_id = %(project_id)s AND status = 'published'
+    WHERE project_id = %(project_id)s
     GROUP BY document_id
 ) AS c ON c.document_id = d.id
 WHERE d.project_id = %(project_id)s
