@@ -1,8 +1,10 @@
 """Connections: what a failure of PostgreSQL becomes, and what a pool survives."""
 
+import resource
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
@@ -14,6 +16,7 @@ from rows import add_chunk, add_project
 
 from lastro.app import build
 from lastro.config import Settings
+from lastro.db import pool
 from lastro.db.embedded import EmbeddedPostgres
 from lastro.db.migrate import migrate
 from lastro.db.pool import APP_ROLE, Database, connect
@@ -206,6 +209,52 @@ def test_a_pool_works_on_after_a_restart(
         with database.transaction() as connection:
             role = connection.execute("SELECT current_user::text").fetchone()
     assert role == (APP_ROLE,)
+
+
+def test_a_connection_that_was_ended_a_moment_ago_is_replaced(
+    owner_url: str, owner: psycopg.Connection
+) -> None:
+    with Database(owner_url, max_size=1) as database:
+        with database.session() as connection:
+            ended = connection.info.backend_pid
+        owner.execute("SELECT pg_terminate_backend(%s, 5000)", [ended])
+        with database.transaction() as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+@pytest.mark.parametrize(("trusted_s", "last"), [(60.0, "SELECT 7"), (0.0, "")])
+def test_a_connection_that_worked_a_moment_ago_is_not_asked_whether_it_lives(
+    owner_url: str,
+    owner: psycopg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    trusted_s: float,
+    last: str,
+) -> None:
+    monkeypatch.setattr(pool, "TRUSTED_S", trusted_s)
+    with Database(owner_url, max_size=1) as database:
+        with database.session() as connection:
+            connection.execute("SELECT 7")
+        with database.session() as connection:
+            row = owner.execute(
+                "SELECT query FROM pg_stat_activity WHERE pid = %s", [connection.info.backend_pid]
+            ).fetchone()
+    assert row == (last,)  # the question is an empty statement
+
+
+def test_a_process_with_many_open_files_uses_its_connections_again(owner_url: str) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2_048
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        pytest.skip("so many files cannot be opened here")
+    with ExitStack() as stack:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        while stack.enter_context(Path("/dev/null").open()).fileno() < 1_100:
+            pass
+        with Database(owner_url, max_size=1, timeout_s=1.0) as database:
+            for _ in range(2):
+                with database.session() as connection:
+                    assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_while_the_server_is_away_a_pool_says_why_it_has_no_connection(

@@ -1,6 +1,10 @@
 """Searches of real text in a real database: what is found, cited, ordered, withheld and said."""
 
-from collections.abc import Sequence
+import contextlib
+import re
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +12,7 @@ import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from psycopg.conninfo import conninfo_to_dict
 from repositories import commit, git, write
 
 from lastro.chunk_settings import ChunkSettings
@@ -16,7 +21,14 @@ from lastro.documents import Pipeline
 from lastro.embedders import Embedder, UseM3Embedder, fingerprint
 from lastro.embedders.deterministic import DeterministicEmbedder
 from lastro.embedders.protocol import Role
-from lastro.errors import EmbedderMismatch, InvalidFilter, InvalidInput, NotFound, ProviderError
+from lastro.errors import (
+    DatabaseUnavailable,
+    EmbedderMismatch,
+    InvalidFilter,
+    InvalidInput,
+    NotFound,
+    ProviderError,
+)
 from lastro.indexing import index
 from lastro.profiles import SHIPPED
 from lastro.search import Engine, SearchRequest, find, search
@@ -494,6 +506,12 @@ def test_adr_0080_needs_every_word_and_scores_by_ts_rank_32(library, tmp_path) -
     assert library.ask(query, profile="adr-0080").profile.calibrated is False
 
 
+def test_adr_0080_takes_a_link_with_a_percent_sign(library, tmp_path) -> None:
+    text = "# Links\n\nRead example.org/one%20page first.\n"
+    library.add(tmp_path, {"docs/links.md": text, "docs/plain.md": PLAIN})
+    assert list(library.matches("example.org/one%20page", profile="adr-0080")) == ["docs/links.md"]
+
+
 def test_adr_0080_says_that_its_threshold_did_not_apply_in_an_outage(library, tmp_path) -> None:
     library.add(tmp_path, {"docs/queue.md": QUEUE, "docs/plain.md": PLAIN})
     outcome = library.ask("retry policy", profile="adr-0080", embedder=Dead())
@@ -512,6 +530,79 @@ def test_a_leg_that_takes_too_long_is_left_out_and_said(library, tmp_path, owner
     assert [(d.part, d.reason) for d in outcome.degraded] == [("lexical", "statement_timeout")]
     assert outcome.hits[0].lexical_score is None
     assert outcome.hits[0].vector_score == pytest.approx(1.0, abs=2e-3)
+
+
+def test_a_vector_leg_that_takes_too_long_is_left_out_and_said(
+    library, tmp_path, owner_url
+) -> None:
+    library.add(tmp_path, {"docs/queue.md": QUEUE})
+    with late_vector_leg(library, owner_url) as asked:
+        pass
+    outcome = asked.result()
+    assert [(d.part, d.reason) for d in outcome.degraded] == [("vector", "statement_timeout")]
+    assert outcome.vector_available is False
+    assert [(hit.vector_score, hit.lexical_score is None) for hit in outcome.hits] == [
+        (None, False)
+    ]
+
+
+def test_where_both_legs_take_too_long_nothing_is_found_and_both_are_said(
+    library, tmp_path, owner, owner_url
+) -> None:
+    library.add(tmp_path, {"docs/queue.md": QUEUE})
+    with owner.transaction():
+        owner.execute("LOCK TABLE lastro.lexeme_stats IN ACCESS EXCLUSIVE MODE")
+        with late_vector_leg(library, owner_url) as asked:
+            pass
+        outcome = asked.result()
+    assert [(d.part, d.reason) for d in outcome.degraded] == [
+        ("vector", "statement_timeout"),
+        ("lexical", "statement_timeout"),
+    ]
+    assert (outcome.hits, outcome.abstained) == ((), False)
+
+
+@contextlib.contextmanager
+def late_vector_leg(library: Library, owner_url: str) -> Iterator[Future[Outcome]]:
+    """A search that finds the rows locked until its vector leg was stopped."""
+    engine = replace(library.engine(library.embedder), statement_timeout_s=0.5)
+    request = SearchRequest(query="retry policy")
+    with ThreadPoolExecutor(1) as threads, psycopg.connect(owner_url) as other:
+        other.execute("LOCK TABLE lastro.chunks IN ACCESS EXCLUSIVE MODE")
+        asked = threads.submit(search, engine, request, project="shelf")
+        for is_waiting in (True, False):
+            while vector_leg_waits(other) is not is_waiting:
+                assert not asked.done()
+                time.sleep(0.01)
+        other.rollback()
+        yield asked
+
+
+def vector_leg_waits(connection: psycopg.Connection) -> bool:
+    connection.execute("SELECT pg_stat_clear_snapshot()")
+    row = connection.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        " AND wait_event_type = 'Lock' AND query LIKE '%kept AS MATERIALIZED%'"
+    ).fetchone()
+    return row != (0,)
+
+
+def test_a_full_disk_during_a_search_is_named_by_the_server_s_folder(
+    library, tmp_path, owner
+) -> None:
+    library.add(tmp_path, {"docs/queue.md": QUEUE})
+    # What the server says then; no disk is filled for it.
+    owner.execute(
+        "CREATE OR REPLACE FUNCTION lastro.text_vector(language text, body text)"
+        " RETURNS tsvector LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN"
+        " RAISE EXCEPTION 'could not write to file: No space left on device'"
+        " USING ERRCODE = 'disk_full'; END $$"
+    )
+    [folder] = owner.execute("SHOW data_directory").fetchone()
+    is_here = conninfo_to_dict(library.database.url).get("host", "").startswith("/")
+    place = re.escape(f"the disk of {folder}") if is_here else "the server's disk"
+    with pytest.raises(DatabaseUnavailable, match=f"^{place} is full"):
+        library.ask("retry policy")
 
 
 def test_an_index_run_that_was_interrupted_is_said_until_one_finishes(library, tmp_path) -> None:

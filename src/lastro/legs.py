@@ -94,7 +94,8 @@ def run_vector_leg(
     """
     limit = exact_up_to(corpus.indexed, depth=depth)
     kept = corpus.row_count
-    if predicate.narrows or not kept:
+    # A run that works has changed the rows since the last refresh.
+    if predicate.narrows or not kept or corpus.unfinished:
         kept = store.count_up_to(connection, predicate, limit=limit + 1)
     exact = kept <= limit
     rows = store.vector_leg(connection, predicate, embedding=embedding, depth=depth, exact=exact)

@@ -124,7 +124,7 @@ def _parts(terms: Sequence[Term], row: LanguageStatistics, *, total: float) -> l
 def _saturated(lexemes: Sequence[str], *, share: float, mean_length: float) -> Composable:
     ranks = [
         SQL("ts_rank({weights}::real[], search_vector, {form}::tsquery)").format(
-            weights=_RANK_WEIGHTS, form=Literal(tsquery([lexeme]))
+            weights=_RANK_WEIGHTS, form=_literal(tsquery([lexeme]))
         )
         for lexeme in lexemes
     ]
@@ -146,7 +146,7 @@ def _saturated(lexemes: Sequence[str], *, share: float, mean_length: float) -> C
 def _near(one: str, two: str, *, share: float) -> Composable:
     return SQL(
         "{share}::float8 * ts_rank('{{1,1,1,1}}'::real[], search_vector, {pair}::tsquery)"
-    ).format(share=Literal(NEARNESS * share), pair=Literal(f"{tsquery([one])} & {tsquery([two])}"))
+    ).format(share=Literal(NEARNESS * share), pair=_literal(f"{tsquery([one])} & {tsquery([two])}"))
 
 
 def _length_ratio(mean_lexemes: float) -> Composable:
@@ -170,7 +170,7 @@ def ts_rank_of_content(lexemes: Mapping[str, Sequence[str]]) -> LexicalScore:
     }
     branches = [
         SQL("WHEN {language} THEN {query}::tsquery").format(
-            language=Literal(language), query=Literal(query)
+            language=Literal(language), query=_literal(query)
         )
         for language, query in queries.items()
         if query
@@ -194,12 +194,17 @@ def _matches(queries: Mapping[str, str]) -> Composable:
     """One branch a language, so that a stem of one never matches a row of another."""
     branches = [
         SQL("(language = {language} AND search_vector @@ {query}::tsquery)").format(
-            language=Literal(language), query=Literal(query)
+            language=Literal(language), query=_literal(query)
         )
         for language, query in queries.items()
         if query
     ]
     return SQL("({})").format(SQL(" OR ").join(branches)) if branches else _NEVER
+
+
+def _literal(query: str) -> Literal:
+    """A tsquery within a statement that has parameters, where a percent sign is written twice."""
+    return Literal(query.replace("%", "%%"))
 
 
 def _lexemes(terms: Sequence[Term], language: str) -> list[str]:

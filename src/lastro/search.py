@@ -250,7 +250,7 @@ def _found(
 ) -> Found:
     """Both legs, fused; those of ``degraded`` that were late before are left out."""
     late = {d.part for d in degraded if d.reason == "statement_timeout"}
-    project_id = asked.project.id
+    project_id, url = asked.project.id, engine.database.url
     profile, scale = resolve(
         connection,
         engine.profiles,
@@ -262,7 +262,7 @@ def _found(
     vector, lexical = VectorLeg(), LexicalLeg()
     completed: Scores = {}
     if asked.embedding is not None and "vector" not in late:
-        with _in_time("vector"):
+        with _in_time("vector", url):
             vector = run_vector_leg(
                 connection,
                 asked.predicate,
@@ -271,7 +271,7 @@ def _found(
                 depth=profile.vector_depth,
             )
     if "lexical" not in late:
-        with _in_time("lexical"):
+        with _in_time("lexical", url):
             lexical = run_lexical_leg(
                 connection,
                 asked.predicate,
@@ -282,7 +282,7 @@ def _found(
                 languages=engine.languages,
             )
     if "scores" not in late:
-        with _in_time("scores"):
+        with _in_time("scores", url):
             completed = complete_scores(connection, vector, lexical, project_id=project_id)
     said = [*degraded, *lexical.degraded, *_index_state(corpus)]
     ran = {"vector": vector.embedding is not None, "lexical": lexical.scoring is not None}
@@ -303,9 +303,9 @@ def _found(
 
 
 @contextmanager
-def _in_time(part: str) -> Generator[None]:
+def _in_time(part: str, url: str) -> Generator[None]:
     try:
-        with translated():
+        with translated(url=url):
             yield
     except StatementTimeout as error:
         raise _Late(part, error.message) from error

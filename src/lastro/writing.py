@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 from uuid import UUID
@@ -104,7 +104,11 @@ class Writer:
             self._storing.append(self._threads().submit(retried, swap))
 
     def settle(self) -> None:
-        """Wait until everything written is stored. Errors: those of storing it."""
+        """Wait until everything written is stored. Errors: the first one of storing it.
+
+        Whatever was an error, nothing is stored any more when this returns or raises.
+        """
+        wait(self._storing)
         self._await(0)
 
     def _await(self, left: int) -> None:

@@ -1,7 +1,7 @@
 """Connections: the pool, the one place that sets per-transaction settings, error translation."""
 
 import math
-import select
+import selectors
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -223,8 +223,14 @@ def _check(connection: AppConnection) -> None:
     A server that ends closes its connections, which shows without asking. Errors: psycopg's.
     """
     is_fresh = isinstance(connection, _Pooled) and time.monotonic() - connection.used_at < TRUSTED_S
-    if not is_fresh or select.select([connection], [], [], 0)[0]:
+    if not is_fresh or _has_news(connection):
         ConnectionPool.check_connection(connection)
+
+
+def _has_news(connection: AppConnection) -> bool:
+    with selectors.DefaultSelector() as selector:  # select() refuses descriptors above 1,023
+        selector.register(connection, selectors.EVENT_READ)
+        return bool(selector.select(0))
 
 
 def _check_url(url: str) -> str:

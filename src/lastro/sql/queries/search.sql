@@ -89,6 +89,7 @@ LIMIT %(depth)s;
 
 -- name: vector_leg_hnsw
 -- Nearest rows through chunks_embedding_idx, scanned on until the filter has let enough through.
+-- Before there is that index every row is sorted, and those without a vector come last.
 WITH nearest AS MATERIALIZED (
     SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
         effective_at, embedding <=> %(embedding)s::halfvec AS distance
@@ -102,6 +103,7 @@ SELECT id, document_id, language, place, ordinal, char_start, char_end,
     date_part('epoch', now() - effective_at) / 86400 AS age_days,
     1 - distance AS score, 0::bigint AS matched
 FROM nearest
+WHERE distance IS NOT NULL
 ORDER BY distance, place, ordinal, id;
 
 -- name: lexical_leg

@@ -1,0 +1,116 @@
+"""The two legs: when the vector leg reads every row, and what it does without an index."""
+
+import numpy as np
+import psycopg
+import pytest
+from rows import add_chunk, add_project
+
+from lastro import legs, store
+from lastro.db.pool import Database, connect
+from lastro.filters import HardFilter, compile_filter
+from lastro.legs import EXACT_ROWS, MOST_EXACT_ROWS, exact_up_to, run_vector_leg
+
+WIDTH = 4
+LIMIT = 2
+
+
+@pytest.mark.parametrize(
+    ("indexed", "depth", "limit"),
+    [
+        (0, 100, EXACT_ROWS),  # no index, or not counted yet
+        (-1, 100, EXACT_ROWS),
+        (20_000, 100, EXACT_ROWS),  # √(12 · 100 · 20,000) = 4,898
+        (30_000, 100, 6_000),  # √(12 · 100 · 30,000)
+        (30_000, 25, EXACT_ROWS),  # half of it
+        (120_000, 100, 12_000),
+        (10_000_000, 100, MOST_EXACT_ROWS),  # 109,544
+    ],
+)
+def test_the_more_rows_are_indexed_the_more_kept_ones_are_read_whole(
+    indexed: int, depth: int, limit: int
+) -> None:
+    assert exact_up_to(indexed, depth=depth) == limit
+
+
+@pytest.fixture
+def project_id(owner: psycopg.Connection, owner_url: str) -> int:
+    with connect(owner_url) as connection:
+        store.add_vector_column(connection, WIDTH)
+    return add_project(owner, "alpha")
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(legs, "EXACT_ROWS", LIMIT)
+
+
+def add_rows(owner: psycopg.Connection, project_id: int, *, count: int) -> None:
+    for number in range(count):
+        vector = {
+            "embedding_model": "m",
+            "embedding_version": "1",
+            "embedding": f"[1,{number},0,0]",
+        }
+        add_chunk(owner, project_id, scope="docs", **vector)
+
+
+def vector_leg(database: Database, project_id: int) -> legs.VectorLeg:
+    predicate = compile_filter(HardFilter(project_id=project_id))
+    vector = np.eye(WIDTH, dtype=np.float32)[0]
+    with database.transaction(projects=[project_id], settings=legs.HNSW_SETTINGS) as connection:
+        return run_vector_leg(
+            connection,
+            predicate,
+            corpus=store.corpus(connection, project_id),
+            embedding=vector,
+            depth=10,
+        )
+
+
+def count_rows(database: Database, project_id: int) -> None:
+    with database.transaction(projects=[project_id]) as connection:
+        store.refresh_statistics(connection, project_id)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize(("rows", "plan"), [(LIMIT, "exact"), (LIMIT + 1, "hnsw")])
+def test_before_the_first_statistics_the_rows_are_counted(
+    app_database: Database, owner: psycopg.Connection, project_id: int, rows: int, plan: str
+) -> None:
+    add_rows(owner, project_id, count=rows)
+    assert vector_leg(app_database, project_id).explain == {"plan": plan, "found": rows}
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize(("is_working", "plan"), [(True, "hnsw"), (False, "exact")])
+def test_while_a_run_works_the_rows_are_counted_and_not_remembered(
+    app_database: Database, owner: psycopg.Connection, project_id: int, is_working: bool, plan: str
+) -> None:
+    add_rows(owner, project_id, count=1)
+    count_rows(app_database, project_id)
+    add_rows(owner, project_id, count=LIMIT)
+    with app_database.transaction(projects=[project_id]) as connection:
+        store.save_source(
+            connection,
+            project_id=project_id,
+            name="repository",
+            kind="repository",
+            root="/repository",
+            ref=None,
+            revision=None,
+            skipped=(),
+            finished=not is_working,
+        )
+    assert vector_leg(app_database, project_id).explain["plan"] == plan
+
+
+@pytest.mark.usefixtures("few")
+def test_without_an_index_a_row_without_a_vector_is_still_no_near_one(
+    app_database: Database, owner: psycopg.Connection, project_id: int
+) -> None:
+    add_rows(owner, project_id, count=2)
+    for _ in range(3):
+        add_chunk(owner, project_id)
+    leg = vector_leg(app_database, project_id)
+    assert leg.explain["plan"] == "hnsw"
+    assert [row.score for row in leg.rows] == pytest.approx([1.0, 0.5**0.5], abs=1e-3)
