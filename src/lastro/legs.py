@@ -344,7 +344,9 @@ Scores = Mapping[UUID, tuple[float | None, float | None]]
 def complete_scores(
     connection: AppConnection, vector: VectorLeg, lexical: LexicalLeg, *, project_id: int
 ) -> Scores:
-    """Vector and lexical score of the rows that one leg alone found."""
+    """Vector and lexical score of the rows that one leg alone found, where both legs ran."""
+    if vector.embedding is None or lexical.scoring is None:
+        return {}
     alone = {row.id for row in vector.rows} ^ {row.id for row in lexical.rows}
     if not alone:
         return {}
