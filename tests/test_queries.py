@@ -24,8 +24,15 @@ import lastro
 from lastro import legs, store
 from lastro.db.pool import Database, connect
 from lastro.entry_filter import parse_filter
-from lastro.filters import HardFilter, compile_filter
-from lastro.legs import EXACT_ROWS, HNSW_SETTINGS, run_lexical_leg, run_vector_leg
+from lastro.filters import HardFilter, Predicate, compile_filter
+from lastro.legs import (
+    EXACT_ROWS,
+    HNSW_SETTINGS,
+    LexicalLeg,
+    read_query,
+    run_lexical_leg,
+    run_vector_leg,
+)
 from lastro.profiles import DEFAULT
 from lastro.sql import load_queries
 from lastro.types import LanguageStatistics
@@ -136,6 +143,33 @@ HARD_FILTERS = {
 # --- the lexical leg
 
 
+def lexical_leg(
+    connection: psycopg.Connection,
+    predicate: Predicate,
+    query: str,
+    *,
+    project_id: int,
+    languages: list[str],
+) -> LexicalLeg:
+    corpus = store.corpus(connection, project_id)
+    read = read_query(
+        connection,
+        query,
+        corpus=corpus,
+        project_id=project_id,
+        profile=DEFAULT,
+        languages=languages,
+    )
+    return run_lexical_leg(
+        connection,
+        predicate,
+        read,
+        corpus=corpus,
+        depth=DEFAULT.lexical_depth,
+        embedding=query_vector(),
+    )
+
+
 @pytest.mark.parametrize("project_id", [LARGE, ONE_LANGUAGE])
 @pytest.mark.parametrize("hard", HARD_FILTERS.values(), ids=list(HARD_FILTERS))
 @pytest.mark.parametrize("query", ["ballast", "w2007", "ballast w11 w2007 w1500"])
@@ -147,14 +181,8 @@ def test_the_lexical_leg_reads_the_gin_index_and_not_the_table(
         library.transaction(projects=[project_id], settings=HNSW_SETTINGS) as connection,
         explained(connection) as plans,
     ):
-        run_lexical_leg(
-            connection,
-            predicate,
-            query,
-            corpus=store.corpus(connection, project_id),
-            project_id=project_id,
-            profile=DEFAULT,
-            languages=["en", "pt", "zh"],
+        lexical_leg(
+            connection, predicate, query, project_id=project_id, languages=["en", "pt", "zh"]
         )
     legs = [plan for plan in plans if "chunks" in relations(plan)]
     assert legs
@@ -199,13 +227,11 @@ def test_a_common_word_chooses_candidates_only_where_a_filter_keeps_few(
     # twentieth do both fit
     monkeypatch.setattr(legs, "CANDIDATE_BUDGET", 400)
     with library.transaction(projects=[LARGE], settings=HNSW_SETTINGS) as connection:
-        leg = run_lexical_leg(
+        leg = lexical_leg(
             connection,
             compile_filter(HardFilter(project_id=LARGE, **hard)),
             "ballast w11",
-            corpus=store.corpus(connection, LARGE),
             project_id=LARGE,
-            profile=DEFAULT,
             languages=["en"],
         )
     assert leg.explain["candidates"] == expected
@@ -214,15 +240,7 @@ def test_a_common_word_chooses_candidates_only_where_a_filter_keeps_few(
 def test_a_lexical_leg_finds_rows_of_its_project_alone(library: Database) -> None:
     predicate = compile_filter(HardFilter(project_id=LARGE))
     with library.transaction(projects=[LARGE], settings=HNSW_SETTINGS) as connection:
-        leg = run_lexical_leg(
-            connection,
-            predicate,
-            "ballast",
-            corpus=store.corpus(connection, LARGE),
-            project_id=LARGE,
-            profile=DEFAULT,
-            languages=["en"],
-        )
+        leg = lexical_leg(connection, predicate, "ballast", project_id=LARGE, languages=["en"])
         expected = connection.execute(
             "SELECT id FROM lastro.chunks WHERE project_id = %s AND content LIKE '%%ballast'",
             [LARGE],
@@ -310,7 +328,7 @@ def test_a_path_prefix_is_found_through_its_index(library: Database) -> None:
     assert indexes(plans[-1]) == {"chunks_path_idx"}
 
 
-def test_hits_and_scores_are_read_by_key(library: Database) -> None:
+def test_hits_are_read_by_key(library: Database) -> None:
     with (
         library.transaction(projects=[LARGE]) as connection,
         explained(connection) as plans,
@@ -318,10 +336,7 @@ def test_hits_and_scores_are_read_by_key(library: Database) -> None:
         ids = [row[0] for row in connection.execute("SELECT id FROM lastro.chunks LIMIT 10")]
         plans.clear()
         assert len(store.fetch_hits(connection, ids, project_id=LARGE)) == len(ids)
-        store.complete_scores(
-            connection, ids, project_id=LARGE, embedding=query_vector(), scoring=None
-        )
-    assert ["chunks_pkey" in indexes(plan) for plan in plans] == [True, True]
+    assert ["chunks_pkey" in indexes(plan) for plan in plans] == [True]
 
 
 # --- statistics, against a count in Python

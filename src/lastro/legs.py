@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,8 +44,8 @@ HNSW_SETTINGS: Mapping[str, str] = {
 # Lexical candidates come from the rarest terms, until their df add up to this. With 2,000 the mean
 # nDCG@10 of eight sets was .0001 higher, and each row costs 10 µs. Source: docs/adr/0027.
 CANDIDATE_BUDGET = 500
-# No gate reads more rows than this (about 30 ms); reaching it is declared.
-SAMPLE_ROWS = 3_000
+# No gate reads more rows than this (about 20 ms); reaching it is declared.
+SAMPLE_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +85,9 @@ def run_vector_leg(
     corpus: Corpus,
     embedding: NDArray[np.float32],
     depth: int,
+    scoring: LexicalScore | None = None,
 ) -> VectorLeg:
-    """The ``depth`` nearest rows that the filter keeps.
+    """The ``depth`` nearest rows that the filter keeps, each with its lexical score.
 
     Exact while few are kept, or few of those that are indexed, else through HNSW with strict
     iterative scan: the planner would take the index even where it finds almost nothing.
@@ -98,7 +98,9 @@ def run_vector_leg(
     if predicate.narrows or not kept or corpus.unfinished:
         kept = store.count_up_to(connection, predicate, limit=limit + 1)
     exact = kept <= limit
-    rows = store.vector_leg(connection, predicate, embedding=embedding, depth=depth, exact=exact)
+    rows = store.vector_leg(
+        connection, predicate, embedding=embedding, depth=depth, exact=exact, scoring=scoring
+    )
     plan = "exact" if exact else "hnsw"
     return VectorLeg(embedding=embedding, rows=rows, explain={"plan": plan, "found": len(rows)})
 
@@ -109,9 +111,8 @@ def exact_up_to(indexed: int, *, depth: int) -> int:
     return min(max(EXACT_ROWS, even), MOST_EXACT_ROWS)
 
 
-def run_lexical_leg(
+def read_query(
     connection: AppConnection,
-    predicate: Predicate,
     query: str,
     *,
     corpus: Corpus,
@@ -119,7 +120,7 @@ def run_lexical_leg(
     profile: Profile,
     languages: Sequence[str],
 ) -> LexicalLeg:
-    """The rows that match the query's words, as the profile reads them.
+    """The query's words as the profile reads them, and what judges a row by them; no rows yet.
 
     ``languages`` are read as the query's own too: its stop words may be of one that no row has.
     """
@@ -127,12 +128,7 @@ def run_lexical_leg(
     words = query_words(query)
     if profile.match == "all":
         return _all_words(
-            connection,
-            predicate,
-            query,
-            words=words,
-            statistics=statistics,
-            depth=profile.lexical_depth,
+            connection, query, words=words, project_id=project_id, statistics=statistics
         )
     spoken = list(dict.fromkeys([*(row.language for row in statistics), *languages]))
     terms = _terms(
@@ -140,38 +136,82 @@ def run_lexical_leg(
     )
     if not terms:
         return LexicalLeg(degraded=[_NO_TERMS], explain={"terms": []})
-    scoring = coverage(terms, statistics=statistics, length_exponent=profile.length_exponent)
     present = [row.language for row in statistics]
-    rows, degraded, gate = _rarest_first(
-        connection,
-        predicate,
-        terms,
-        scoring=scoring,
-        languages=present,
-        depth=profile.lexical_depth,
-    )
     beyond = {language: unreached(terms, language) for language in present}
     unknown = {language: unseen(terms, language) for language in present}
-    testimony = mass(terms, row_count=sum(row.chunk_count for row in statistics))
-    shown = [{"text": t.text, "df": t.df, "idf": t.idf} for t in terms]
+    testimony = mass(terms, row_count=corpus.row_count)
     return LexicalLeg(
-        rows=rows,
         terms=terms,
         marks=_marks(words, terms),
         unreached=beyond,
         unseen=unknown,
         mass=testimony,
-        scoring=scoring,
-        degraded=degraded,
+        scoring=coverage(terms, statistics=statistics, length_exponent=profile.length_exponent),
         explain={
-            "terms": shown,
-            "candidates": gate,
-            "found": len(rows),
+            "terms": [{"text": t.text, "df": t.df, "idf": t.idf} for t in terms],
             "unreached": beyond,
             "unseen": unknown,
             "mass": testimony,
         },
     )
+
+
+def run_lexical_leg(
+    connection: AppConnection,
+    predicate: Predicate,
+    read: LexicalLeg,
+    *,
+    corpus: Corpus,
+    depth: int,
+    embedding: NDArray[np.float32] | None,
+) -> LexicalLeg:
+    """``read`` with the rows that match its words, each with its cosine to ``embedding``."""
+    if read.scoring is None:
+        return read
+    gated = _Gated(
+        connection=connection,
+        predicate=predicate,
+        scoring=read.scoring,
+        depth=depth,
+        embedding=embedding,
+    )
+    if not read.terms:
+        rows = gated.rows(read.scoring.match)
+        return replace(
+            read, rows=rows, degraded=_sampled(rows), explain={**read.explain, "found": len(rows)}
+        )
+    languages = [row.language for row in corpus.statistics]
+    rows, gate = _rarest_first(gated, read.terms, languages=languages)
+    return replace(
+        read,
+        rows=rows,
+        degraded=_sampled(rows),
+        explain={**read.explain, "candidates": gate, "found": len(rows)},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gated:
+    """What a gate lets through: the best ``depth`` rows."""
+
+    connection: AppConnection
+    predicate: Predicate
+    scoring: LexicalScore
+    depth: int
+    embedding: NDArray[np.float32] | None
+
+    def rows(self, gate: Composable, *, matches: int | None = None) -> list[LegRow]:
+        """The best rows; ``matches`` is how many are let through at most, if that is known."""
+        return store.lexical_leg(
+            self.connection,
+            self.predicate,
+            gate=gate,
+            score=self.scoring.score,
+            depth=self.depth,
+            row_limit=SAMPLE_ROWS,
+            counted=matches is None or matches > SAMPLE_ROWS,
+            embedding=self.embedding,
+        )
 
 
 def _marks(words: Sequence[QueryWord], terms: Sequence[Term]) -> list[str]:
@@ -210,14 +250,8 @@ def _terms(
 
 
 def _rarest_first(
-    connection: AppConnection,
-    predicate: Predicate,
-    terms: Sequence[Term],
-    *,
-    scoring: LexicalScore,
-    languages: Sequence[str],
-    depth: int,
-) -> tuple[list[LegRow], list[Degraded], list[str]]:
+    gated: _Gated, terms: Sequence[Term], *, languages: Sequence[str]
+) -> tuple[list[LegRow], list[str]]:
     """Candidates of the rarest terms, and of more where the filter keeps few of their rows.
 
     Terms are taken while the rows that they are expected to add fit the budget: all of their ``df``
@@ -225,46 +259,34 @@ def _rarest_first(
     """
     ordered = sorted((t for t in terms if t.df), key=lambda t: (t.df, t.text))
     if not ordered:
-        return [], [], []
+        return [], []
     chosen = _within(ordered, CANDIDATE_BUDGET)
     if not chosen:
-        return _of_common_words(
-            connection, predicate, ordered, scoring=scoring, languages=languages, depth=depth
-        )
+        return _of_common_words(gated, ordered, languages=languages)
     while True:
-        gate = match_any(ordered[:chosen], languages=languages)
         matches = sum(term.df for term in ordered[:chosen])
-        rows = _leg(connection, predicate, gate=gate, scoring=scoring, depth=depth, matches=matches)
-        gated = [term.text for term in ordered[:chosen]]
-        if len(rows) >= depth:
-            return rows, _sampled(rows), gated
+        rows = gated.rows(match_any(ordered[:chosen], languages=languages), matches=matches)
+        names = [term.text for term in ordered[:chosen]]
+        if len(rows) >= gated.depth:
+            return rows, names
         # One more on both sides: that no row passed so far does not say that none will.
         kept = (len(rows) + 1) / (matches + 1)
         widened = _within(ordered, CANDIDATE_BUDGET / kept)
         if widened <= chosen:
-            return rows, _sampled(rows), gated
+            return rows, names
         chosen = widened
 
 
 def _of_common_words(
-    connection: AppConnection,
-    predicate: Predicate,
-    ordered: Sequence[Term],
-    *,
-    scoring: LexicalScore,
-    languages: Sequence[str],
-    depth: int,
-) -> tuple[list[LegRow], list[Degraded], list[str]]:
+    gated: _Gated, ordered: Sequence[Term], *, languages: Sequence[str]
+) -> tuple[list[LegRow], list[str]]:
     """Candidates where the rarest term alone is beyond the budget: pairs first, then its rows."""
     rarest = ordered[0]
     if len(ordered) > 1:
-        pairs = match_pairs(rarest, ordered[1:], languages=languages)
-        rows = _leg(connection, predicate, gate=pairs, scoring=scoring, depth=depth)
-        if len(rows) >= depth:
-            return rows, _sampled(rows), [f"{rarest.text} with any other"]
-    gate = match_any([rarest], languages=languages)
-    rows = _leg(connection, predicate, gate=gate, scoring=scoring, depth=depth)
-    return rows, _sampled(rows), [rarest.text]
+        rows = gated.rows(match_pairs(rarest, ordered[1:], languages=languages))
+        if len(rows) >= gated.depth:
+            return rows, [f"{rarest.text} with any other"]
+    return gated.rows(match_any([rarest], languages=languages)), [rarest.text]
 
 
 def _within(ordered: Sequence[Term], budget: float) -> int:
@@ -277,27 +299,6 @@ def _within(ordered: Sequence[Term], budget: float) -> int:
     return len(ordered)
 
 
-def _leg(
-    connection: AppConnection,
-    predicate: Predicate,
-    *,
-    gate: Composable,
-    scoring: LexicalScore,
-    depth: int,
-    matches: int | None = None,
-) -> list[LegRow]:
-    """The best rows of ``gate``; ``matches`` is how many it lets through at most, if known."""
-    return store.lexical_leg(
-        connection,
-        predicate,
-        gate=gate,
-        score=scoring.score,
-        depth=depth,
-        row_limit=SAMPLE_ROWS,
-        counted=matches is None or matches > SAMPLE_ROWS,
-    )
-
-
 def _sampled(rows: Sequence[LegRow]) -> list[Degraded]:
     if not rows or rows[0].matched < SAMPLE_ROWS:
         return []
@@ -307,69 +308,40 @@ def _sampled(rows: Sequence[LegRow]) -> list[Degraded]:
 
 def _all_words(
     connection: AppConnection,
-    predicate: Predicate,
     query: str,
     *,
     words: Sequence[QueryWord],
+    project_id: int,
     statistics: Sequence[LanguageStatistics],
-    depth: int,
 ) -> LexicalLeg:
     """Every lexeme of the query must match, as ``plainto_tsquery`` joins them."""
     languages = [row.language for row in statistics]
     parsed = store.parse_query(
-        connection,
-        [(0, 0, storable(query))],
-        project_id=int(str(predicate.parameters["project_id"])),
-        languages=languages,
+        connection, [(0, 0, storable(query))], project_id=project_id, languages=languages
     )
     lexemes: dict[str, list[str]] = {}
     for row in (ParsedForm(*r) for r in parsed):
         lexemes.setdefault(row.language, []).append(row.lexeme)
     if not lexemes:
         return LexicalLeg(degraded=[_NO_TERMS], explain={"terms": []})
-    scoring = ts_rank_of_content(lexemes)
-    rows = _leg(connection, predicate, gate=scoring.match, scoring=scoring, depth=depth)
     return LexicalLeg(
-        rows=rows,
         marks=[form for word in words for form in word.forms],
-        scoring=scoring,
-        degraded=_sampled(rows),
-        explain={"lexemes": lexemes, "found": len(rows)},
+        scoring=ts_rank_of_content(lexemes),
+        explain={"lexemes": lexemes},
     )
 
 
-Scores = Mapping[UUID, tuple[float | None, float | None]]
-
-
-def complete_scores(
-    connection: AppConnection, vector: VectorLeg, lexical: LexicalLeg, *, project_id: int
-) -> Scores:
-    """Vector and lexical score of the rows that one leg alone found, where both legs ran."""
-    if vector.embedding is None or lexical.scoring is None:
-        return {}
-    alone = {row.id for row in vector.rows} ^ {row.id for row in lexical.rows}
-    if not alone:
-        return {}
-    return store.complete_scores(
-        connection,
-        list(alone),
-        project_id=project_id,
-        embedding=vector.embedding,
-        scoring=lexical.scoring,
-    )
-
-
-def join_legs(vector: VectorLeg, lexical: LexicalLeg, completed: Scores) -> list[Candidate]:
-    """The union of both legs' candidates; ``completed`` scores those that one leg found. Pure."""
+def join_legs(vector: VectorLeg, lexical: LexicalLeg) -> list[Candidate]:
+    """The union of both legs' candidates, each with both signals. Pure."""
     by_words = {row.id: (rank, row) for rank, row in enumerate(lexical.rows, start=1)}
     candidates: list[Candidate] = []
     for rank, row in enumerate(vector.rows, start=1):
-        lexical_rank, both = by_words.pop(row.id, (None, None))
-        known = (row.score, both.score) if both else completed.get(row.id, (row.score, None))
-        candidates.append(_candidate(row, known, lexical, ranks=(rank, lexical_rank)))
+        lexical_rank, _ = by_words.pop(row.id, (None, None))
+        scores = (row.score, row.other)
+        candidates.append(_candidate(row, scores, lexical, ranks=(rank, lexical_rank)))
     for rank, row in by_words.values():
-        known = completed.get(row.id, (None, row.score))
-        candidates.append(_candidate(row, known, lexical, ranks=(None, rank)))
+        scores = (row.other, row.score)
+        candidates.append(_candidate(row, scores, lexical, ranks=(None, rank)))
     return candidates
 
 

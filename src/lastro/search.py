@@ -23,10 +23,9 @@ from lastro.filters import HardFilter, Predicate, compile_filter, parse_scopes
 from lastro.legs import (
     HNSW_SETTINGS,
     LexicalLeg,
-    Scores,
     VectorLeg,
-    complete_scores,
     join_legs,
+    read_query,
     run_lexical_leg,
     run_vector_leg,
 )
@@ -259,31 +258,36 @@ def _found(
         embedder=engine.embedder.id,
     )
     corpus = store.corpus(connection, project_id)
+    embedding = None if "vector" in late else asked.embedding
     vector, lexical = VectorLeg(), LexicalLeg()
-    completed: Scores = {}
-    if asked.embedding is not None and "vector" not in late:
-        with _in_time("vector", url):
-            vector = run_vector_leg(
-                connection,
-                asked.predicate,
-                corpus=corpus,
-                embedding=asked.embedding,
-                depth=profile.vector_depth,
-            )
     if "lexical" not in late:
         with _in_time("lexical", url):
-            lexical = run_lexical_leg(
+            read = read_query(
                 connection,
-                asked.predicate,
                 asked.query,
                 corpus=corpus,
                 project_id=project_id,
                 profile=profile,
                 languages=engine.languages,
             )
-    if "scores" not in late:
-        with _in_time("scores", url):
-            completed = complete_scores(connection, vector, lexical, project_id=project_id)
+            lexical = run_lexical_leg(
+                connection,
+                asked.predicate,
+                read,
+                corpus=corpus,
+                depth=profile.lexical_depth,
+                embedding=embedding,
+            )
+    if embedding is not None:
+        with _in_time("vector", url):
+            vector = run_vector_leg(
+                connection,
+                asked.predicate,
+                corpus=corpus,
+                embedding=embedding,
+                depth=profile.vector_depth,
+                scoring=lexical.scoring,
+            )
     said = [*degraded, *lexical.degraded, *_index_state(corpus)]
     ran = {"vector": vector.embedding is not None, "lexical": lexical.scoring is not None}
     legs = [name for name, did in ran.items() if did]
@@ -293,7 +297,7 @@ def _found(
     return Found(
         project=asked.project,
         profile=profile,
-        ranked=fuse(join_legs(vector, lexical, completed), profile, legs=legs, scale=scale),
+        ranked=fuse(join_legs(vector, lexical), profile, legs=legs, scale=scale),
         legs=legs,
         scale=scale,
         vector=vector,

@@ -5,8 +5,7 @@ run does it too.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from uuid import UUID
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from lastro.db.pool import AppConnection, Database
 from lastro.embedders import Embedder, fingerprint
 from lastro.embedding import embed_texts
 from lastro.filters import HardFilter, compile_filter
-from lastro.legs import run_lexical_leg
+from lastro.legs import read_query, run_lexical_leg
 from lastro.profiles import DEFAULT, Profile
 from lastro.projects import project_id_of
 from lastro.store import SampledRow, SelfCheck
@@ -146,16 +145,13 @@ def _look(
             if vector is None:
                 continue
             found = _found_by_words(
-                connection, sentence, project_id=project_id, languages=languages
+                connection, sentence, vector, project_id=project_id, languages=languages
             )
             own = rows[number].id
-            reciprocals.append(1 / (found.index(own) + 1) if own in found else 0.0)
-            near = _cosines(
-                connection,
-                [id_ for id_ in found if id_ != own][:NEAREST],
-                vector,
-                project_id=project_id,
-            )[: len(rows) // 4]
+            places = [row.id for row in found]
+            reciprocals.append(1 / (places.index(own) + 1) if own in places else 0.0)
+            nearest = [row for row in found if row.id != own][:NEAREST]
+            near = [row.other for row in nearest if row.other is not None][: len(rows) // 4]
             others = np.delete(vectors @ vector, number)
             said = agreement(near, others) if len(near) >= LEAST_NEAREST else None
             if said is not None:
@@ -176,26 +172,30 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _found_by_words(
-    connection: AppConnection, sentence: str, *, project_id: int, languages: Sequence[str]
-) -> list[UUID]:
+    connection: AppConnection,
+    sentence: str,
+    vector: NDArray[np.float32],
+    *,
+    project_id: int,
+    languages: Sequence[str],
+) -> list[store.LegRow]:
     """The rows that the words of a sentence find, best first: its own, and those nearest to it."""
-    leg = run_lexical_leg(
+    corpus = store.corpus(connection, project_id)
+    read = read_query(
         connection,
-        compile_filter(HardFilter(project_id=project_id)),
         sentence,
-        corpus=store.corpus(connection, project_id),
+        corpus=corpus,
         project_id=project_id,
-        profile=replace(DEFAULT, lexical_depth=NEAREST + 1),
+        profile=DEFAULT,
         languages=languages,
     )
-    return [row.id for row in leg.rows]
-
-
-def _cosines(
-    connection: AppConnection, ids: Sequence[UUID], vector: NDArray[np.float32], *, project_id: int
-) -> list[float]:
-    """Cosines of rows, in their order, of those that have a vector."""
-    scores = store.complete_scores(
-        connection, ids, project_id=project_id, embedding=vector, scoring=None
+    return list(
+        run_lexical_leg(
+            connection,
+            compile_filter(HardFilter(project_id=project_id)),
+            read,
+            corpus=corpus,
+            depth=NEAREST + 1,
+            embedding=vector,
+        ).rows
     )
-    return [cosine for id_ in ids if (cosine := scores[id_][0]) is not None]

@@ -24,6 +24,7 @@ from lastro.types import LanguageStatistics, Scope
 class LegRow(NamedTuple):
     """A candidate as one leg found it; ``place`` is its path, session or key.
 
+    ``score`` is the leg's own, ``other`` what the other leg gives it, None where that is nothing.
     ``age_days`` counts from its date, below 0 for one to come; None without a date. The fields are
     the columns of the legs' queries, in order.
     """
@@ -38,7 +39,8 @@ class LegRow(NamedTuple):
     rule_weight: float
     age_days: float | None
     score: float
-    matched: int = 0
+    other: float | None
+    matched: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,10 +160,19 @@ def vector_leg(
     embedding: NDArray[np.float32],
     depth: int,
     exact: bool,
+    scoring: LexicalScore | None = None,
 ) -> list[LegRow]:
-    """The ``depth`` nearest rows by cosine, best first; ``exact`` reads every kept row."""
+    """The ``depth`` nearest rows by cosine, best first; ``exact`` reads every kept row.
+
+    ``other`` is their lexical score, None without ``scoring`` and where a row does not match.
+    """
+    lexical = SQL("NULL::double precision")
+    if scoring is not None:
+        lexical = SQL("CASE WHEN {match} THEN {score} END").format(
+            match=scoring.match, score=scoring.score
+        )
     name = "vector_leg_exact" if exact else "vector_leg_hnsw"
-    query = load_queries("search")[name].format(filter=predicate.condition)
+    query = load_queries("search")[name].format(filter=predicate.condition, lexical=lexical)
     parameters = {**predicate.parameters, "embedding": HalfVector(embedding), "depth": depth}
     return _leg_rows(connection, query, parameters)
 
@@ -175,18 +186,25 @@ def lexical_leg(
     depth: int,
     row_limit: int,
     counted: bool,
+    embedding: NDArray[np.float32] | None = None,
 ) -> list[LegRow]:
     """The ``depth`` best of the rows that pass ``gate``, best first.
 
-    Where they are ``counted``, ``matched`` of each row is how many passed, at most ``row_limit``.
+    ``other`` is their cosine, None without ``embedding`` and for a row without a vector. Where they
+    are ``counted``, ``matched`` of each row is how many passed, at most ``row_limit``.
     """
+    cosine = SQL("NULL::double precision")
+    parameters = {**predicate.parameters, "depth": depth, "row_limit": row_limit}
+    if embedding is not None:
+        cosine = SQL("1 - (embedding <=> %(embedding)s::halfvec)")
+        parameters["embedding"] = HalfVector(embedding)
     query = load_queries("search")["lexical_leg"].format(
         filter=predicate.condition,
         gate=gate,
         score=score,
+        cosine=cosine,
         matched=SQL("count(*) OVER ()") if counted else SQL("0::bigint"),
     )
-    parameters = {**predicate.parameters, "depth": depth, "row_limit": row_limit}
     return _leg_rows(connection, query, parameters)
 
 
@@ -199,30 +217,6 @@ def _leg_rows(
 
 def _leg_row(_cursor: Cursor[Any]) -> Callable[[Sequence[Any]], LegRow]:
     return LegRow._make
-
-
-def complete_scores(
-    connection: AppConnection,
-    ids: Sequence[UUID],
-    *,
-    project_id: int,
-    embedding: NDArray[np.float32] | None,
-    scoring: LexicalScore | None,
-) -> dict[UUID, tuple[float | None, float | None]]:
-    """Vector and lexical score of each row, None where it has no vector or does not match."""
-    cosine = SQL("NULL::double precision")
-    parameters: dict[str, object] = {"project_id": project_id, "ids": list(ids)}
-    if embedding is not None:
-        cosine = SQL("1 - (embedding <=> %(embedding)s::halfvec)")
-        parameters["embedding"] = HalfVector(embedding)
-    lexical = SQL("NULL::double precision")
-    if scoring is not None:
-        lexical = SQL("CASE WHEN {match} THEN {score} END").format(
-            match=scoring.match, score=scoring.score
-        )
-    query = load_queries("search")["complete_scores"].format(cosine=cosine, lexical=lexical)
-    with connection.cursor(binary=True) as cursor:
-        return {row[0]: (row[1], row[2]) for row in cursor.execute(query, parameters)}
 
 
 def lexical_parts(

@@ -72,27 +72,42 @@ SELECT count(*) FROM (
 ) AS kept;
 
 -- name: vector_leg_exact
--- Cosine with every row that the filter keeps; ties by place. No vector index, on purpose.
+-- Cosine with every row that the filter keeps; ties by place. No vector index, on purpose. The words
+-- of those that are left are read by chunks_pkey.
 WITH kept AS MATERIALIZED (
     SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
-        effective_at, embedding
+        effective_at, embedding <=> %(embedding)s::halfvec AS distance
     FROM lastro.searchable
     WHERE {filter} AND embedding_model IS NOT NULL
+),
+nearest AS MATERIALIZED (
+    SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
+        effective_at, distance
+    FROM kept
+    ORDER BY distance, place, ordinal, id
+    LIMIT %(depth)s
 )
 SELECT id, document_id, language, place, ordinal, char_start, char_end,
     rule_weight::numeric::float8 AS rule_weight,
     date_part('epoch', now() - effective_at) / 86400 AS age_days,
-    1 - (embedding <=> %(embedding)s::halfvec) AS score, 0::bigint AS matched
-FROM kept
-ORDER BY embedding <=> %(embedding)s::halfvec, place, ordinal, id
-LIMIT %(depth)s;
+    1 - distance AS score, {lexical} AS other, 0::bigint AS matched
+FROM (
+    SELECT n.id, n.document_id, n.language, n.place, n.ordinal, n.char_start, n.char_end,
+        n.rule_weight, n.effective_at, n.distance, s.token_count,
+        s.search_vector || ''::tsvector AS search_vector
+    FROM nearest AS n
+    JOIN lastro.searchable AS s ON s.project_id = %(project_id)s::bigint AND s.id = n.id
+    OFFSET 0
+) AS r
+ORDER BY distance, place, ordinal, id;
 
 -- name: vector_leg_hnsw
 -- Nearest rows through chunks_embedding_idx, scanned on until the filter has let enough through.
 -- Before there is that index every row is sorted, and those without a vector come last.
 WITH nearest AS MATERIALIZED (
     SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
-        effective_at, embedding <=> %(embedding)s::halfvec AS distance
+        effective_at, token_count, search_vector || ''::tsvector AS search_vector,
+        embedding <=> %(embedding)s::halfvec AS distance
     FROM lastro.searchable
     WHERE {filter}
     ORDER BY embedding <=> %(embedding)s::halfvec
@@ -101,8 +116,8 @@ WITH nearest AS MATERIALIZED (
 SELECT id, document_id, language, place, ordinal, char_start, char_end,
     rule_weight::numeric::float8 AS rule_weight,
     date_part('epoch', now() - effective_at) / 86400 AS age_days,
-    1 - distance AS score, 0::bigint AS matched
-FROM nearest
+    1 - distance AS score, {lexical} AS other, 0::bigint AS matched
+FROM nearest AS r
 WHERE distance IS NOT NULL
 ORDER BY distance, place, ordinal, id;
 
@@ -113,13 +128,15 @@ ORDER BY distance, place, ordinal, id;
 -- limit and the offset keep the steps apart without storing their rows.
 SELECT id, document_id, language, place, ordinal, char_start, char_end,
     rule_weight::numeric::float8 AS rule_weight,
-    date_part('epoch', now() - effective_at) / 86400 AS age_days, score, {matched} AS matched
+    date_part('epoch', now() - effective_at) / 86400 AS age_days, score, other,
+    {matched} AS matched
 FROM (
     SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
-        effective_at, {score} AS score
+        effective_at, {score} AS score, other
     FROM (
         SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
-            effective_at, token_count, search_vector || ''::tsvector AS search_vector
+            effective_at, token_count, search_vector || ''::tsvector AS search_vector,
+            {cosine} AS other
         FROM lastro.searchable
         WHERE {filter} AND {gate}
         LIMIT %(row_limit)s
@@ -128,17 +145,6 @@ FROM (
 ) AS scored
 ORDER BY score DESC, place, ordinal, id
 LIMIT %(depth)s;
-
--- name: complete_scores
--- Both signals for candidates that one leg alone found; index chunks_pkey.
-SELECT id, vector_score, {lexical} AS lexical_score
-FROM (
-    SELECT id, language, token_count, search_vector || ''::tsvector AS search_vector,
-        {cosine} AS vector_score
-    FROM lastro.searchable
-    WHERE project_id = %(project_id)s::bigint AND id = ANY (%(ids)s::uuid[])
-    OFFSET 0
-) AS r;
 
 -- name: lexical_parts
 -- What the lexical score of named rows is made of, for calibration; index chunks_pkey.
