@@ -1,11 +1,8 @@
 """The two legs: when the vector leg reads every row, and what it does without an index."""
 
-from uuid import UUID
-
 import numpy as np
 import psycopg
 import pytest
-from psycopg.sql import SQL
 from rows import add_chunk, add_project
 
 from lastro import legs, store
@@ -14,14 +11,9 @@ from lastro.filters import HardFilter, compile_filter
 from lastro.legs import (
     EXACT_ROWS,
     MOST_EXACT_ROWS,
-    LexicalLeg,
-    VectorLeg,
-    complete_scores,
     exact_up_to,
     run_vector_leg,
 )
-from lastro.lexical_sql import LexicalScore
-from lastro.store import LegRow
 
 WIDTH = 4
 LIMIT = 2
@@ -127,24 +119,3 @@ def test_without_an_index_a_row_without_a_vector_is_still_no_near_one(
     leg = vector_leg(app_database, project_id)
     assert leg.explain["plan"] == "hnsw"
     assert [row.score for row in leg.rows] == pytest.approx([1.0, 0.5**0.5], abs=1e-3)
-
-
-FOUND = LegRow(UUID(int=1), UUID(int=2), "en", "docs/a.md", 0, 0, 1, 0.0, None, 0.5)
-
-
-@pytest.mark.parametrize(
-    ("vector", "lexical"),
-    [
-        (
-            VectorLeg(),
-            LexicalLeg(rows=[FOUND], scoring=LexicalScore(match=SQL("true"), score=SQL("0.5"))),
-        ),
-        (VectorLeg(embedding=np.ones(WIDTH, np.float32), rows=[FOUND]), LexicalLeg()),
-    ],
-    ids=["no vector leg", "no lexical leg"],
-)
-def test_where_one_leg_is_absent_the_other_has_scored_its_rows_already(
-    owner: psycopg.Connection, vector: VectorLeg, lexical: LexicalLeg
-) -> None:
-    owner.close()  # whoever asks it fails
-    assert complete_scores(owner, vector, lexical, project_id=1) == {}

@@ -312,6 +312,31 @@ def test_directly_after_a_bulk_delete_the_nearest_rows_that_are_left_are_found(
     assert len({*found[:10]} & {*nearest[400:]}) >= 9
 
 
+@pytest.mark.parametrize("hard", [{}, {"path_prefix": "docs/7/"}], ids=["hnsw", "exact"])
+def test_each_leg_gives_its_rows_what_the_other_would_have_given_them(
+    library: Database, hard: dict[str, Any]
+) -> None:
+    predicate = compile_filter(HardFilter(project_id=LARGE, **hard))
+    with library.transaction(projects=[LARGE], settings=HNSW_SETTINGS) as connection:
+        lexical = lexical_leg(
+            connection, predicate, "ballast w11", project_id=LARGE, languages=["en", "pt", "zh"]
+        )
+        vector = run_vector_leg(
+            connection,
+            predicate,
+            corpus=store.corpus(connection, LARGE),
+            embedding=query_vector(),
+            depth=1_000,
+            scoring=lexical.scoring,
+        )
+    by_words = {row.id: row for row in lexical.rows}
+    both = [(row, by_words[row.id]) for row in vector.rows if row.id in by_words]
+    assert len(both) >= 5
+    for near, worded in both:
+        assert (near.score, near.other) == pytest.approx((worded.other, worded.score))
+    assert any(row.other is None for row in vector.rows)  # holds none of the words
+
+
 def test_the_row_count_lies_between_the_projects_of_this_file() -> None:
     assert ROWS[ONE_LANGUAGE] < EXACT_ROWS < ROWS[LARGE] * 9 // 10
 

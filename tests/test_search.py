@@ -1,10 +1,9 @@
 """Searches of real text in a real database: what is found, cited, ordered, withheld and said."""
 
-import contextlib
 import re
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -536,37 +535,29 @@ def test_a_vector_leg_that_takes_too_long_is_left_out_and_said(
     library, tmp_path, owner_url
 ) -> None:
     library.add(tmp_path, {"docs/queue.md": QUEUE})
-    with late_vector_leg(library, owner_url) as asked:
-        pass
-    outcome = asked.result()
+    # No row holds the word, so the lexical leg reads none and waits for no lock.
+    outcome = while_rows_are_locked(library, owner_url, query="volcano")
     assert [(d.part, d.reason) for d in outcome.degraded] == [("vector", "statement_timeout")]
     assert outcome.vector_available is False
-    assert [(hit.vector_score, hit.lexical_score is None) for hit in outcome.hits] == [
-        (None, False)
-    ]
+    assert outcome.hits == ()
 
 
 def test_where_both_legs_take_too_long_nothing_is_found_and_both_are_said(
-    library, tmp_path, owner, owner_url
+    library, tmp_path, owner_url
 ) -> None:
     library.add(tmp_path, {"docs/queue.md": QUEUE})
-    with owner.transaction():
-        owner.execute("LOCK TABLE lastro.lexeme_stats IN ACCESS EXCLUSIVE MODE")
-        with late_vector_leg(library, owner_url) as asked:
-            pass
-        outcome = asked.result()
+    outcome = while_rows_are_locked(library, owner_url, query="retry policy")
     assert [(d.part, d.reason) for d in outcome.degraded] == [
-        ("vector", "statement_timeout"),
         ("lexical", "statement_timeout"),
+        ("vector", "statement_timeout"),
     ]
     assert (outcome.hits, outcome.abstained) == ((), False)
 
 
-@contextlib.contextmanager
-def late_vector_leg(library: Library, owner_url: str) -> Iterator[Future[Outcome]]:
-    """A search that finds the rows locked until its vector leg was stopped."""
+def while_rows_are_locked(library: Library, owner_url: str, *, query: str) -> Outcome:
+    """What a search says that finds the rows locked until its vector leg was stopped."""
     engine = replace(library.engine(library.embedder), statement_timeout_s=0.5)
-    request = SearchRequest(query="retry policy")
+    request = SearchRequest(query=query)
     with ThreadPoolExecutor(1) as threads, psycopg.connect(owner_url) as other:
         other.execute("LOCK TABLE lastro.chunks IN ACCESS EXCLUSIVE MODE")
         asked = threads.submit(search, engine, request, project="shelf")
@@ -575,7 +566,7 @@ def late_vector_leg(library: Library, owner_url: str) -> Iterator[Future[Outcome
                 assert not asked.done()
                 time.sleep(0.01)
         other.rollback()
-        yield asked
+        return asked.result()
 
 
 def vector_leg_waits(connection: psycopg.Connection) -> bool:

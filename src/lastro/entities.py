@@ -2,20 +2,12 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import partial
 from itertools import islice
-from uuid import UUID
-
-import numpy as np
-from numpy.typing import NDArray
-from pgvector import HalfVector
 
 from lastro import store
 from lastro.adoption import refresh_vector_scale
 from lastro.db.pool import Database, retried
-from lastro.embedders import is_blank
-from lastro.embedding import Embedded, embed_texts
+from lastro.documents import Prepared
 from lastro.entity import (
     Entity,
     EntityCounts,
@@ -23,17 +15,16 @@ from lastro.entity import (
     EntitySummary,
     parse_entity,
 )
-from lastro.entity_rows import PreparedEntity, entity_hash, prepare_entity
+from lastro.entity_rows import entity_hash, prepare_entity
 from lastro.errors import InvalidInput, NotFound
 from lastro.projects import project_named
 from lastro.store import AppConnection, StoredDocument
 from lastro.turns import turn
-from lastro.types import FileNote, Progress
-from lastro.writing import Writer, ensure_vector_column
+from lastro.types import Progress
+from lastro.writing import Writer
 
-# Chunks embedded and stored at once, as in an index run, and rows in a statement: some megabytes.
+# Chunks embedded and stored at once, as in an index run: some megabytes.
 BATCH_CHUNKS = 256
-_WRITTEN_ROWS = 200
 # Entries read at once.
 BATCH_ENTITIES = 100
 # Keys compared at once.
@@ -69,11 +60,15 @@ def upsert_entities(
         fingerprint = writer.pipeline.fingerprint
         new = [e for e in entities if not _is_unchanged(e, stored, fingerprint=fingerprint)]
         done = 0
-        for batch in _batches(new, writer, project_id=tenant.id):
-            _write(database, batch, writer, project_id=tenant.id)
-            done += len(batch)
-            if progress is not None:
-                progress(done, len(new))
+        try:
+            for batch in _batches(new, writer, project_id=tenant.id):
+                replaced = [item.document.id for item in batch if item.document.place in stored]
+                writer.write(batch, project_id=tenant.id, stale=replaced)
+                done += len(batch)
+                if progress is not None:
+                    progress(done, len(new))
+        finally:
+            writer.settle()  # nothing is stored any more when the next one's turn comes
         chunks = _count_again(database, project_id=tenant.id, has_changed=bool(new))
         writer.finish()
     added = sum(entity.key not in stored for entity in new)
@@ -178,96 +173,18 @@ def _is_unchanged(entity: Entity, stored: dict[str, StoredDocument], *, fingerpr
 
 def _batches(
     entities: Sequence[Entity], writer: Writer, *, project_id: int
-) -> Iterator[list[PreparedEntity]]:
-    batch: list[PreparedEntity] = []
+) -> Iterator[list[Prepared]]:
+    batch: list[Prepared] = []
+    chunks = 0
     for entity in entities:
-        batch.append(prepare_entity(entity, writer.pipeline, project_id=project_id))
-        if sum(len(item.chunks) for item in batch) >= BATCH_CHUNKS:
+        prepared = prepare_entity(entity, writer.pipeline, project_id=project_id)
+        batch.append(prepared)
+        chunks += len(prepared.chunks)
+        if chunks >= BATCH_CHUNKS:
             yield batch
-            batch = []
+            batch, chunks = [], 0
     if batch:
         yield batch
-
-
-def _write(
-    database: Database, batch: Sequence[PreparedEntity], writer: Writer, *, project_id: int
-) -> None:
-    """Embed entries outside any transaction, then swap them in one."""
-    texts = [text for item in batch for text in item.texts]
-    embedded = embed_texts(
-        writer.cache or database,
-        writer.embedder,
-        texts,
-        role="document",
-        first_project=project_id,
-        # A dead embedder is not asked again for every batch.
-        outage=writer.failure,
-    )
-    _account(writer, batch, embedded)
-    if any(vector is not None for vector in embedded.vectors):
-        _ensure_column(database, writer)
-    retried(partial(_swap, database, batch, embedded.vectors, writer, project_id=project_id))
-
-
-def _account(writer: Writer, batch: Sequence[PreparedEntity], embedded: Embedded) -> None:
-    """Count in the writer what was embedded, and note what was not."""
-    made = sum(vector is not None for vector in embedded.vectors)
-    writer.embedded += made
-    writer.without_vector += len(embedded.vectors) - made
-    writer.failure = writer.failure or embedded.failure
-    keys = [item.document.place for item in batch for _ in item.texts]
-    writer.refused += [
-        FileNote(path=keys[position], reason=f"no vector: {why.detail}")
-        for position, why in embedded.refused.items()
-    ]
-
-
-def _ensure_column(database: Database, writer: Writer) -> None:
-    with database.transaction() as connection:
-        is_there = store.vector_dimension(connection) is not None
-    if not is_there:
-        ensure_vector_column(writer.admin_url, writer.embedder)
-
-
-def _swap(
-    database: Database,
-    batch: Sequence[PreparedEntity],
-    vectors: Sequence[NDArray[np.float32] | None],
-    writer: Writer,
-    *,
-    project_id: int,
-) -> None:
-    with database.transaction(projects=[project_id]) as connection:
-        has_column = store.vector_dimension(connection) is not None
-        left = iter(vectors)
-        documents: list[store.DocumentRow] = []
-        rows: list[dict[str, object]] = []
-        for item in batch:
-            own = list(islice(left, len(item.texts)))
-            lacking = any(
-                vector is None and not is_blank(text)
-                for vector, text in zip(own, item.texts, strict=True)
-            )
-            documents.append(replace(item.document, state="incomplete" if lacking else "complete"))
-            for chunk, vector in zip(item.chunks, own, strict=True):
-                rows.append(chunk | (_vector_columns(vector, writer) if has_column else {}))
-        ids: list[UUID] = [document.id for document in documents]
-        store.delete_documents(connection, ids, project_id=project_id)
-        store.insert_documents(connection, documents, project_id=project_id)
-        for start in range(0, len(rows), _WRITTEN_ROWS):
-            some = rows[start : start + _WRITTEN_ROWS]
-            store.insert_archived(connection, "chunk", some, project_id=project_id)
-        store.index_words(connection)
-
-
-def _vector_columns(vector: NDArray[np.float32] | None, writer: Writer) -> dict[str, object]:
-    if vector is None:
-        return {"embedding": None, "embedding_model": None, "embedding_version": None}
-    return {
-        "embedding": HalfVector(vector).to_text(),
-        "embedding_model": writer.embedder.id,
-        "embedding_version": writer.embedder.version,
-    }
 
 
 def _count_again(database: Database, *, project_id: int, has_changed: bool) -> int:

@@ -256,7 +256,8 @@ def ensure_vector_column(admin_url: str, embedder: Embedder) -> None:
 
 def _note(path: str, chunk: store.ChunkRow | store.UnembeddedChunk) -> FileNote:
     """Where a text stands, as the report says it when it has no vector."""
-    return FileNote(path=path, reason=f"no vector for lines {chunk.line_start}-{chunk.line_end}")
+    lines = f" for lines {chunk.line_start}-{chunk.line_end}" if chunk.line_start else ""
+    return FileNote(path=path, reason=f"no vector{lines}")
 
 
 def ensure_vector_index(admin_url: str) -> None:

@@ -1,7 +1,8 @@
 """Documents and their chunks, and the statistics counted over them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -72,6 +73,12 @@ class ChunkRow:
     lexical_extra: str
     token_count: int
     language: str
+    entity_key: str | None = None
+    entity_type: str | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    status: str = "published"
+    rule_weight: float = 0.0
+    effective_at: datetime | None = None
 
 
 # The columns of a DocumentRow, of a ChunkRow and of a vector, with their types, which binary COPY
@@ -114,6 +121,12 @@ _CHUNK_TYPES: Mapping[str, str] = {
     "lexical_extra": "text",
     "token_count": "int4",
     "language": "text",
+    "entity_key": "text",
+    "entity_type": "text",
+    "attributes": "jsonb",
+    "status": "text",
+    "rule_weight": "float4",
+    "effective_at": "timestamptz",
 }
 _VECTOR_TYPES: Mapping[str, str] = {
     "embedding_model": "text",
@@ -190,8 +203,11 @@ def copy_chunks(
 
 
 def _chunk_values(row: ChunkRow) -> list[object]:
-    values: list[object] = [getattr(row, name) for name in _CHUNK_TYPES]
-    return [list(value) if isinstance(value, tuple) else value for value in values]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    values = {
+        "heading_path": None if row.heading_path is None else list(row.heading_path),
+        "attributes": Jsonb(dict(row.attributes)),
+    }
+    return [values[name] if name in values else getattr(row, name) for name in _CHUNK_TYPES]
 
 
 def _vector_values(
