@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import regex
@@ -61,6 +62,9 @@ _PORTUGUESE_PLURALS = (
     ("uis", "ul"),
     ("ns", "m"),
 )
+
+# Tokens whose pieces are kept: a project's words come again and again. Some 10 MB when full.
+KNOWN_TOKENS = 65_536
 
 Kind = Literal["word", "joined", "cjk"]
 
@@ -168,7 +172,12 @@ def _is_plain(token: str) -> bool:
     return token.isascii() and token.isalpha() and (token.islower() or token[1:].islower())
 
 
-def _missed(token: str, *, language: str) -> Iterator[str]:
+@lru_cache(KNOWN_TOKENS)
+def _missed(token: str, *, language: str) -> tuple[str, ...]:
+    return tuple(_missed_of(token, language=language))
+
+
+def _missed_of(token: str, *, language: str) -> Iterator[str]:
     if token.isalpha() and (token.islower() or token[1:].islower()):
         yield from _variants(token, language=language)
         return
