@@ -117,6 +117,7 @@ def query_words(query: str) -> tuple[QueryWord, ...]:
     return tuple(words.values())
 
 
+@lru_cache(KNOWN_TOKENS)
 def fold(word: str) -> str:
     """Return the word in lower case without the accents of Latin letters."""
     lowered = word.lower()

@@ -40,7 +40,8 @@ ADR_PATTERNS = (
 MARKDOWN_SUFFIXES = (".md", ".markdown", ".mdown", ".mkd", ".mdx", ".qmd")
 # Plain text and reStructuredText read as Markdown: underlined headings are headings in both.
 SUFFIXES = (*MARKDOWN_SUFFIXES, ".txt", ".rst")
-# Names that end like prose and are input for programs.
+# Names that end like prose and are input for programs, all of them of one suffix.
+NOT_PROSE_SUFFIX = ".txt"
 NOT_PROSE = ("requirements*.txt", "constraints*.txt", "cmakelists.txt", "robots.txt")
 # About 2,000 chunks; prose above it is nearly always generated.
 MAX_BYTES = 2 * 1024 * 1024
@@ -88,7 +89,9 @@ class FilePatterns:
     def is_document_name(self, path: str) -> bool:
         """Tell whether the name ends like a text that people read."""
         name = path.rpartition("/")[2].lower()
-        return name.endswith(self.suffixes) and not any(
+        if not name.endswith(self.suffixes):
+            return False
+        return not name.endswith(NOT_PROSE_SUFFIX) or not any(
             fnmatchcase(name, pattern) for pattern in NOT_PROSE
         )
 
