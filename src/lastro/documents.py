@@ -195,12 +195,15 @@ def _rows(
     document: DocumentRow, chunks: Sequence[Chunk], *, project_id: int, searched_path: str
 ) -> tuple[ChunkRow, ...]:
     return tuple(
-        _row(document, chunk, project_id=project_id, searched_path=searched_path)
+        chunk_row(document, chunk, project_id=project_id, searched_path=searched_path)
         for chunk in chunks
     )
 
 
-def _row(document: DocumentRow, chunk: Chunk, *, project_id: int, searched_path: str) -> ChunkRow:
+def chunk_row(
+    document: DocumentRow, chunk: Chunk, *, project_id: int, searched_path: str
+) -> ChunkRow:
+    """The row of a chunk of a file; ``searched_path`` gives words to its headings."""
     title = document.title or ""
     headings = tuple(storable(heading) for heading in chunk.heading_path)
     heading_text = " > ".join(heading for heading in headings if heading and heading != title)

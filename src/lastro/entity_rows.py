@@ -5,13 +5,13 @@ Ids follow from key and content, so that storing the same entry again changes no
 
 import hashlib
 import json
+from dataclasses import replace
 from uuid import UUID, uuid5
 
 from lastro.chunking import Chunk, chunk_markdown, chunk_text
-from lastro.documents import Pipeline, Prepared, embedded_text
+from lastro.documents import Pipeline, Prepared, chunk_row, embedded_text
 from lastro.entity import Entity, entity_json
 from lastro.language import detect_language
-from lastro.lexical import content_extra, heading_extra, storable, token_count
 from lastro.markdown import parse_markdown
 from lastro.store import ChunkRow, DocumentRow
 
@@ -63,30 +63,15 @@ def prepare_entity(entity: Entity, pipeline: Pipeline, *, project_id: int) -> Pr
 
 
 def _row(entity: Entity, document: DocumentRow, chunk: Chunk, *, project_id: int) -> ChunkRow:
-    title, language = document.title or "", document.language
-    headings = [storable(heading) for heading in chunk.heading_path]
-    heading_text = " > ".join(h for h in headings if h and h != title)
-    content = storable(chunk.content)
-    return ChunkRow(
-        id=_id(str(project_id), str(document.id), str(chunk.ordinal), content),
-        document_id=document.id,
-        ordinal=chunk.ordinal,
-        scope="entity",
+    row = chunk_row(document, chunk, project_id=project_id, searched_path="")
+    return replace(
+        row,
+        id=_id(str(project_id), str(document.id), str(chunk.ordinal), row.content),
         source_path=None,
         heading_path=None,
         anchor=None,
         line_start=None,
         line_end=None,
-        char_start=chunk.start,
-        char_end=chunk.end,
-        title=title,
-        heading_text=heading_text,
-        content=content,
-        context=storable(chunk.context),
-        heading_extra=heading_extra(title, heading_text=heading_text, path="", language=language),
-        lexical_extra=content_extra(content, repeated_header=chunk.context, language=language),
-        token_count=token_count(f"{title} {heading_text} {content}"),
-        language=language,
         entity_key=entity.key,
         entity_type=entity.type,
         attributes=entity.attributes,
