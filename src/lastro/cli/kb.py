@@ -1,11 +1,9 @@
 """``lastro kb``: the entries of a knowledge base."""
 
-import contextlib
-import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -22,14 +20,16 @@ from lastro.cli.output import (
     screen_width,
     visible,
 )
+from lastro.cli.reading import opened
 from lastro.cli.tables import moment, pairs, table
 from lastro.config import load_settings
 from lastro.entity import STATUSES, Entity, EntityReport, entity_json
-from lastro.errors import EXIT_DONE, EXIT_PARTIAL, InvalidInput, NotFound
+from lastro.errors import EXIT_DONE, EXIT_PARTIAL, InvalidInput
 from lastro.wire import to_json
 
 app = typer.Typer(help="Entries of a knowledge base, kept in a project.")
-STDIN = Path("-")
+WANTED = "give a file with an entry on each line"
+READABLE = "give a file of entries that you may read"
 # Entries printed at once.
 PRINTED_ENTRIES = 100
 
@@ -47,7 +47,11 @@ def import_(
     format_: FormatOption = Format.TABLE,
 ) -> int:
     """Store entries over those of the same keys; returns when they can be searched."""
-    with _read(file) as lines, build(load_settings()) as lastro, progress_bar("storing") as shown:
+    with (
+        opened(file, wanted=WANTED, readable=READABLE) as lines,
+        build(load_settings()) as lastro,
+        progress_bar("storing") as shown,
+    ):
         report = lastro.import_entities(lines, strict=strict, project=project, progress=shown)
     refused = report.entries.refused
     for line in refused:
@@ -166,24 +170,3 @@ def remove(
     else:
         print_data([Text(f"removed {escaped(key)}") for key in removed])
     return EXIT_PARTIAL if unknown else EXIT_DONE
-
-
-@contextlib.contextmanager
-def _read(file: Path) -> Generator[BinaryIO]:
-    """The lines of a file. Errors: NotFound, InvalidInput."""
-    if file == STDIN:
-        yield sys.stdin.buffer
-        return
-    try:
-        stream = file.open("rb")
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFound(
-            f"there is no file {file}", remedy="give a file with an entry on each line"
-        ) from error
-    except OSError as error:
-        raise InvalidInput(
-            f"{file} cannot be read: {error.strerror}",
-            remedy="give a file of entries that you may read",
-        ) from error
-    with stream:
-        yield stream

@@ -13,11 +13,13 @@ from rich.text import Text
 from lastro.app import build
 from lastro.cli.options import Format, FormatOption
 from lastro.cli.output import escaped, forget, print_data, print_json, print_warning
+from lastro.cli.reading import STREAM, opened
 from lastro.config import load_settings
-from lastro.errors import EXIT_FAILED, Conflict, InvalidInput, NotFound
+from lastro.errors import EXIT_FAILED, Conflict, InvalidInput
 from lastro.wire import to_json
 
-STREAM = Path("-")
+WANTED = "give a file that `lastro export` wrote"
+READABLE = f"{WANTED} and you may read"
 NoVectorsOption = Annotated[bool, typer.Option("--no-vectors", help="Texts alone.")]
 
 
@@ -63,7 +65,7 @@ def import_(
     format_: FormatOption = Format.TABLE,
 ) -> None:
     """Store an exported project, whole or not at all."""
-    with build(load_settings()) as app, _read(file) as stream:
+    with build(load_settings()) as app, opened(file, wanted=WANTED, readable=READABLE) as stream:
         imported = app.import_project(stream, project=project, vectors=not no_vectors)
     embedding = imported.embedding
     if embedding.reason is not None:
@@ -113,23 +115,3 @@ def _written(file: Path) -> Generator[BinaryIO]:
     finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _read(file: Path) -> Generator[BinaryIO]:
-    if file == STREAM:
-        yield sys.stdin.buffer
-        return
-    try:
-        stream = file.open("rb")
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFound(
-            f"there is no file {file}", remedy="give a file that `lastro export` wrote"
-        ) from error
-    except OSError as error:
-        raise InvalidInput(
-            f"{file} cannot be read: {error.strerror}",
-            remedy="give a file that `lastro export` wrote and you may read",
-        ) from error
-    with stream:
-        yield stream
