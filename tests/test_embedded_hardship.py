@@ -394,3 +394,14 @@ def test_no_text_of_a_failed_statement_is_logged(home: Path) -> None:
     value(url, WRITES_A_LINE)  # behind all that the statement left
     assert wait_until(lambda: logs_of(home).count(LINE) > written)
     assert "fog on the reef" not in logs_of(home)
+
+
+def test_a_process_that_becomes_another_program_is_alive_throughout(folder: Path) -> None:
+    script = folder / "again.sh"
+    script.write_text(f"exec /bin/sh {script}\n")  # becomes another program without end
+    with subprocess.Popen(["/bin/sh", str(script)]) as process:
+        try:
+            assert all(pm.alive(process.pid) for _ in range(5_000))
+        finally:
+            process.kill()
+    assert not pm.alive(process.pid)

@@ -146,8 +146,20 @@ def serves(pid: int, data: Path) -> bool:
 
 
 def alive(pid: int) -> bool:
-    """Whether process ``pid`` still runs; one that ended and waits to be reaped does not."""
-    return any(_arguments_of(pid))
+    """Whether process ``pid`` still runs; one that ended and waits to be reaped does not.
+
+    Its arguments would not tell: they read as empty for the moment in which it becomes another
+    program (``exec``).
+    """
+    if Path("/proc/self/stat").exists():
+        try:
+            status = Path(f"/proc/{pid}/stat").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        state = status.rpartition(b")")[2].split()[0]  # the name before may hold anything
+    else:  # macOS has no /proc
+        state = _told_of(pid, "state=")
+    return state[:1] not in (b"", b"Z", b"X")
 
 
 def _arguments_of(pid: int) -> list[bytes]:
@@ -156,14 +168,19 @@ def _arguments_of(pid: int) -> list[bytes]:
             return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             return []
-    listing = subprocess.run(  # macOS has no /proc
-        ["ps", "-ww", "-o", "command=", "-p", str(pid)],
+    program, _, rest = _told_of(pid, "command=").partition(b" -D ")
+    return [program, rest.partition(b" -c ")[0]] if rest else []
+
+
+def _told_of(pid: int, column: str) -> bytes:
+    """What ``ps`` says of a process, for systems without /proc; empty for an unknown one."""
+    listing = subprocess.run(
+        ["ps", "-ww", "-o", column, "-p", str(pid)],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
     )
-    program, _, rest = listing.stdout.strip().partition(b" -D ")
-    return [program, rest.partition(b" -c ")[0]] if rest else []
+    return listing.stdout.strip()
 
 
 def open_lock(path: Path) -> int:
