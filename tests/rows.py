@@ -133,6 +133,14 @@ def add_run(connection: psycopg.Connection, project_id: int) -> None:
     )
 
 
+def add_rule(connection: psycopg.Connection, project_id: int) -> None:
+    insert(
+        connection,
+        "rules",
+        {"project_id": project_id, "name": "r", "weight": 0.5, "reason": "it suits"},
+    )
+
+
 def add_profile(connection: psycopg.Connection, project_id: int) -> None:
     """A stored profile that was adopted, and what was measured of a project's vectors."""
     version = {"project_id": project_id, "name": "default", "version": 2}

@@ -14,6 +14,7 @@ from rows import (
     add_golden_set,
     add_profile,
     add_project,
+    add_rule,
     add_run,
     add_statistics,
 )
@@ -31,6 +32,7 @@ TABLES = (
     "golden_sets",
     "profiles",
     "profile_adoptions",
+    "rules",
     "self_checks",
     "vector_scale",
     "evaluation_runs",
@@ -61,6 +63,7 @@ def fill(connection: psycopg.Connection, project_id: int) -> None:
     add_profile(connection, project_id)
     add_golden_set(connection, project_id)
     add_run(connection, project_id)
+    add_rule(connection, project_id)
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ TABLES: Mapping[str, Table] = {
     "goldenSet": Table("golden_sets", ("name", "version")),
     "profile": Table("profiles", ("name", "version")),
     "adoption": Table("profile_adoptions", ("name", "step")),
+    "rule": Table("rules", ("name",)),
     "vectorScale": Table("vector_scale", ()),
     "selfCheck": Table("self_checks", ()),
     "run": Table("evaluation_runs", ("number",)),
