@@ -141,6 +141,25 @@ def add_rule(connection: psycopg.Connection, project_id: int) -> None:
     )
 
 
+def add_gap(
+    connection: psycopg.Connection, project_id: int, query: str = "what is missing", **columns: Any
+) -> uuid.UUID:
+    id_ = uuid.uuid4()
+    insert(
+        connection,
+        "gaps",
+        {
+            "project_id": project_id,
+            "id": id_,
+            "query": query,
+            "normalised": query,
+            "filter": "{}",
+            **columns,
+        },
+    )
+    return id_
+
+
 def add_profile(connection: psycopg.Connection, project_id: int) -> None:
     """A stored profile that was adopted, and what was measured of a project's vectors."""
     version = {"project_id": project_id, "name": "default", "version": 2}

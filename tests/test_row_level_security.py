@@ -11,6 +11,7 @@ from psycopg.sql import SQL, Identifier
 from rows import (
     add_chunk,
     add_document,
+    add_gap,
     add_golden_set,
     add_profile,
     add_project,
@@ -33,6 +34,7 @@ TABLES = (
     "profiles",
     "profile_adoptions",
     "rules",
+    "gaps",
     "self_checks",
     "vector_scale",
     "evaluation_runs",
@@ -64,6 +66,7 @@ def fill(connection: psycopg.Connection, project_id: int) -> None:
     add_golden_set(connection, project_id)
     add_run(connection, project_id)
     add_rule(connection, project_id)
+    add_gap(connection, project_id)
 
 
 @pytest.fixture

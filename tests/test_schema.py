@@ -15,9 +15,11 @@ from rows import (
     ORIGINS,
     add_chunk,
     add_document,
+    add_gap,
     add_golden_set,
     add_profile,
     add_project,
+    add_rule,
     add_run,
     add_statistics,
 )
@@ -288,6 +290,8 @@ def test_deleting_a_project_deletes_every_row_of_it(
         add_statistics(schema, owner)
         add_golden_set(schema, owner)
         add_run(schema, owner)
+        add_gap(schema, owner)
+        add_rule(schema, owner)
         add_profile(schema, owner)
     schema.execute("DELETE FROM lastro.projects WHERE id = %s", [project])
     for table in tables_with_a_project(schema):
