@@ -21,11 +21,12 @@ from lastro.cli.root import app as commands
 from lastro.config import Settings
 from lastro.db.embedded import EmbeddedStatus
 from lastro.db.upgrade import Upgrade
-from lastro.entity import EntityCounts, EntityReport, EntitySummary, RefusedLine, read_entities
+from lastro.entity import EntityCounts, EntityReport, EntitySummary, read_entities
 from lastro.erasing import Erased
 from lastro.errors import STATUS
 from lastro.exporting import Exported
 from lastro.importing import Imported
+from lastro.json_lines import RefusedLine
 from lastro.leg_cache import GoldenUsed
 from lastro.lexical_sql import NEARNESS, RANK_WEIGHTS, VERBOSITY
 from lastro.ollama_settings import OllamaSettings
@@ -123,7 +124,7 @@ def test_the_example_of_a_knowledge_base_runs(
 def test_the_example_lines_of_a_knowledge_base_are_entries():
     text = (ROOT / "docs" / "how-to" / "keep-a-knowledge-base.md").read_text(encoding="utf-8")
     read = read_entities(line.encode() for line in re.findall(r"^    (\{.*\})$", text, re.M))
-    assert [entity.key for entity in read.entities] == ["dress-12", "care-3"]
+    assert [entity.key for entity in read.items] == ["dress-12", "care-3"]
 
 
 # --- settings, commands, codes

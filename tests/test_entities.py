@@ -421,7 +421,7 @@ def test_an_entry_is_the_same_after_its_line(
     line = json.dumps(entity_json(one)).encode()
     read = read_entities([line])
     assert read.refused == ()
-    assert read.entities == (one,)
+    assert read.items == (one,)
 
 
 def test_bad_lines_are_told_by_number_and_reason_and_the_others_are_read() -> None:
@@ -440,7 +440,7 @@ def test_bad_lines_are_told_by_number_and_reason_and_the_others_are_read() -> No
         b"\xef\xbb\xbf" + json.dumps(entity_json(entry("wool"))).encode() + b"\r\n",
     ]
     read = read_entities(lines)
-    assert [e.key for e in read.entities] == ["linen", "wool"]
+    assert [e.key for e in read.items] == ["linen", "wool"]
     said = {(r.line, r.key): r.reason for r in read.refused}
     assert list(said) == [
         (3, None), (4, None), (5, "x"), (6, "x"), (7, None), (8, "linen"), (9, None), (10, "w"),

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from lastro.entity import Entity, EntityReport, EntitySummary
     from lastro.erasing import Erased
     from lastro.exporting import Exported, Write
+    from lastro.gaps import GapLedger
     from lastro.golden_runs import GoldenRuns
     from lastro.importing import Imported
     from lastro.sources.clones import Clones
@@ -170,8 +171,24 @@ class App:
         self._stack.close()
 
     def search(self, request: SearchRequest, *, project: str | None = None) -> Outcome:
-        """Answer a question; see ``lastro.search.search`` for errors."""
-        return searching.search(self.engine, request, project=self.project_name(project))
+        """Answer a question; see ``lastro.search.search`` for errors.
+
+        A question that nothing answers is counted as a gap, unless the request says otherwise.
+        """
+        outcome, found = searching.searched(
+            self.engine, request, project=self.project_name(project)
+        )
+        if outcome.hits or not request.record_gap:
+            return outcome
+        from lastro import gaps
+
+        return gaps.recorded(self.database, outcome, request=request, found=found)
+
+    def gaps(self, project: str | None = None) -> "GapLedger":
+        """A project's questions that found nothing: listed, dismissed, asked again."""
+        from lastro.gaps import GapLedger
+
+        return GapLedger(engine=self.engine, project=self.project_name(project))
 
     def why(self, request: SearchRequest, *, expect: str, project: str | None = None) -> "Why":
         """Where a passage fell out of a search; see ``lastro.why.why`` for errors."""
@@ -229,12 +246,13 @@ class App:
         Errors: those of ``upsert_entities``; InvalidInput where ``strict`` meets such a line, and
         then nothing is stored.
         """
-        from lastro.entity import read_entities, require_all
+        from lastro.entity import read_entities
+        from lastro.json_lines import require_all
 
         read = read_entities(lines)
         if strict:
-            require_all(read)
-        report = self.upsert_entities(read.entities, project=project, progress=progress)
+            require_all(read, of="entries")
+        report = self.upsert_entities(read.items, project=project, progress=progress)
         return replace(report, entries=replace(report.entries, refused=read.refused))
 
     def delete_entities(self, keys: Sequence[str], *, project: str | None = None) -> list[str]:

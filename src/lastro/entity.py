@@ -9,8 +9,9 @@ from typing import Any, Literal, cast, get_args
 
 from lastro.entry_filter import MAX_NUMBER
 from lastro.errors import InvalidInput
+from lastro.json_lines import ReadLines, RefusedLine, read_lines
 from lastro.lexical import storable
-from lastro.types import OPTIONAL, EmbeddingCounts
+from lastro.types import EmbeddingCounts
 
 EntityStatus = Literal["draft", "published", "archived"]
 STATUSES: tuple[EntityStatus, ...] = get_args(EntityStatus)
@@ -28,8 +29,6 @@ MAX_TYPE_CHARS = 200
 MAX_ATTRIBUTES_CHARS = 20_000
 # Sums of weights are clipped to [0, 1]; more says nothing, and a `real` would lose it.
 MAX_RULE_WEIGHT = 1_000_000
-# Faults that a refusal tells one by one.
-SHOWN_LINES = 20
 SHOWN_KEY_CHARS = 80
 
 
@@ -54,15 +53,6 @@ class Entity:
     def __post_init__(self) -> None:
         for name, fault in _faults(self):
             raise InvalidInput(f"{_named(self.key)}{name} {fault}", remedy="correct the entry")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefusedLine:
-    """A line that is no entry; ``line`` counts from 1, ``key`` is left out where it has none."""
-
-    line: int
-    key: str | None = field(default=None, metadata=OPTIONAL)
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,14 +87,6 @@ class EntitySummary:
     chunks: int
     complete: bool
     updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadEntities:
-    """The entries of a file, and the lines of it that are none."""
-
-    entities: tuple[Entity, ...]
-    refused: tuple[RefusedLine, ...]
 
 
 def _named(key: object) -> str:
@@ -241,65 +223,6 @@ def _moment(said: object, *, named: str) -> datetime:
     return when if when.tzinfo is not None else when.replace(tzinfo=UTC)
 
 
-def read_entities(lines: Iterable[bytes]) -> ReadEntities:
-    """The entries of JSON Lines in UTF-8; blank lines are passed over.
-
-    A key that came before is refused: which of two entries is meant nobody can tell.
-    """
-    found: dict[str, Entity] = {}
-    first: dict[str, int] = {}
-    refused: list[RefusedLine] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        said: object = None
-        try:
-            said = _json_of(line)
-            entity = _new_entity(said, first)
-        except InvalidInput as error:
-            refused.append(RefusedLine(line=number, key=_key_of(said), reason=error.message))
-        else:
-            first[entity.key] = number
-            found[entity.key] = entity
-    return ReadEntities(entities=tuple(found.values()), refused=tuple(refused))
-
-
-def _new_entity(said: object, first: Mapping[str, int]) -> Entity:
-    entity = parse_entity(said)
-    if entity.key in first:
-        raise InvalidInput(f"the key {entity.key!r} came before, in line {first[entity.key]}")
-    return entity
-
-
-def require_all(read: ReadEntities) -> None:
-    """Refuse a file of which a line is no entry. Errors: InvalidInput, which names the lines."""
-    if not read.refused:
-        return
-    total = len(read.entities) + len(read.refused)
-    lines = [f"line {refused.line}: {refused.reason}" for refused in read.refused]
-    left_out = len(lines) - SHOWN_LINES
-    shown = [*lines[:SHOWN_LINES], *([f"and {left_out} more"] if left_out > 0 else [])]
-    raise InvalidInput(
-        "\n  ".join([f"{len(lines)} of {total} lines are no entries; nothing is stored", *shown]),
-        remedy="correct them, or leave out --strict to store the others",
-    )
-
-
-def _json_of(line: bytes) -> object:
-    try:
-        return json.loads(line.decode("utf-8-sig").strip())
-    except UnicodeDecodeError as error:
-        raise InvalidInput("it is not UTF-8") from error
-    except json.JSONDecodeError as error:
-        raise InvalidInput(f"it is not JSON: {error.msg}, at character {error.colno}") from error
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput("it is not JSON that can be read: too deep, or so large a number") from (
-            error
-        )
-
-
-def _key_of(said: object) -> str | None:
-    if not isinstance(said, dict):
-        return None
-    key = cast("dict[str, object]", said).get("key")
-    return key if isinstance(key, str) and storable(key) == key else None
+def read_entities(lines: Iterable[bytes]) -> ReadLines[Entity]:
+    """The entries of JSON Lines, each of a key of its own."""
+    return read_lines(lines, parse_entity, key="key")

@@ -1,0 +1,99 @@
+"""Files of JSON Lines: what the good lines say, and why the others say nothing. Pure."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar, cast
+
+from lastro.errors import InvalidInput
+from lastro.lexical import storable
+from lastro.types import OPTIONAL
+
+T = TypeVar("T")
+
+# Faults that a refusal tells one by one.
+SHOWN_LINES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedLine:
+    """A line that says nothing; ``line`` counts from 1, ``key`` is left out where it has none."""
+
+    line: int
+    key: str | None = field(default=None, metadata=OPTIONAL)
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLines(Generic[T]):
+    """What the lines of a file say, and those that say nothing."""
+
+    items: tuple[T, ...]
+    refused: tuple[RefusedLine, ...]
+
+
+def read_lines(lines: Iterable[bytes], parse: Callable[[object], T], *, key: str) -> ReadLines[T]:
+    """What each line of UTF-8 says by ``parse``; blank lines are passed over.
+
+    ``key`` is the field that no two of them share: one that came before is refused, since nobody
+    can tell which of the two is meant.
+    """
+    found: dict[str, T] = {}
+    first: dict[str, int] = {}
+    refused: list[RefusedLine] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        said: object = None
+        try:
+            said = _json_of(line)
+            item = parse(said)
+            name = _new_name(item, key, first)
+        except InvalidInput as error:
+            known = _key_of(said, key)
+            refused.append(RefusedLine(line=number, key=known, reason=error.message))
+        else:
+            first[name] = number
+            found[name] = item
+    return ReadLines(items=tuple(found.values()), refused=tuple(refused))
+
+
+def _new_name(item: object, key: str, first: Mapping[str, int]) -> str:
+    name = str(getattr(item, key))
+    if name in first:
+        raise InvalidInput(f"the {key} {name!r} came before, in line {first[name]}")
+    return name
+
+
+def require_all(read: ReadLines[T], *, of: str) -> None:
+    """Refuse a file with a line that is none ``of`` them. Errors: InvalidInput, with the lines."""
+    if not read.refused:
+        return
+    total = len(read.items) + len(read.refused)
+    lines = [f"line {refused.line}: {refused.reason}" for refused in read.refused]
+    left_out = len(lines) - SHOWN_LINES
+    shown = [*lines[:SHOWN_LINES], *([f"and {left_out} more"] if left_out > 0 else [])]
+    raise InvalidInput(
+        "\n  ".join([f"{len(lines)} of {total} lines are no {of}; nothing is stored", *shown]),
+        remedy="correct them, or leave out --strict to store the others",
+    )
+
+
+def _json_of(line: bytes) -> object:
+    try:
+        return json.loads(line.decode("utf-8-sig").strip())
+    except UnicodeDecodeError as error:
+        raise InvalidInput("it is not UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise InvalidInput(f"it is not JSON: {error.msg}, at character {error.colno}") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput("it is not JSON that can be read: too deep, or so large a number") from (
+            error
+        )
+
+
+def _key_of(said: object, key: str) -> str | None:
+    if not isinstance(said, dict):
+        return None
+    value = cast("dict[str, object]", said).get(key)
+    return value if isinstance(value, str) and storable(value) == value else None
