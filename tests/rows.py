@@ -160,6 +160,14 @@ def add_gap(
     return id_
 
 
+def add_word(connection: psycopg.Connection, project_id: int) -> None:
+    insert(
+        connection,
+        "words",
+        {"project_id": project_id, "key": "k8s", "term": "K8s", "means": ["kubernetes"]},
+    )
+
+
 def add_profile(connection: psycopg.Connection, project_id: int) -> None:
     """A stored profile that was adopted, and what was measured of a project's vectors."""
     version = {"project_id": project_id, "name": "default", "version": 2}

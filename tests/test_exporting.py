@@ -12,7 +12,16 @@ import pytest
 from killing import EVERYTHING
 from ollama_server import free_port
 from repositories import commit
-from rows import add_document, add_gap, add_golden_set, add_project, add_rule, add_run, insert
+from rows import (
+    add_document,
+    add_gap,
+    add_golden_set,
+    add_project,
+    add_rule,
+    add_run,
+    add_word,
+    insert,
+)
 
 from lastro.app import App
 from lastro.archive import COUNTED, TABLES, Digest, read_header, read_rows
@@ -120,6 +129,7 @@ def test_what_was_imported_is_exported_the_same(app, open_app, elsewhere, owner)
     add_golden_set(owner, project_id)
     add_run(owner, project_id)
     add_rule(owner, project_id)
+    add_word(owner, project_id)
     add_gap(owner, project_id, filter='{"scopes": ["adr"]}', status="dismissed")
     own = {"project_id": project_id, "name": "own", "version": 1}
     insert(owner, "profiles", {**own, "body": '{"a": 0.1}'})

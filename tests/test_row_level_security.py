@@ -18,6 +18,7 @@ from rows import (
     add_rule,
     add_run,
     add_statistics,
+    add_word,
 )
 
 from lastro.db.pool import APP_ROLE, Database, connect
@@ -34,6 +35,7 @@ TABLES = (
     "profiles",
     "profile_adoptions",
     "rules",
+    "words",
     "gaps",
     "self_checks",
     "vector_scale",
@@ -66,6 +68,7 @@ def fill(connection: psycopg.Connection, project_id: int) -> None:
     add_golden_set(connection, project_id)
     add_run(connection, project_id)
     add_rule(connection, project_id)
+    add_word(connection, project_id)
     add_gap(connection, project_id)
 
 

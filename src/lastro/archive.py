@@ -46,6 +46,7 @@ TABLES: Mapping[str, Table] = {
     "profile": Table("profiles", ("name", "version")),
     "adoption": Table("profile_adoptions", ("name", "step")),
     "rule": Table("rules", ("name",)),
+    "word": Table("words", ("key",)),
     "gap": Table("gaps", ("id",)),
     "vectorScale": Table("vector_scale", ()),
     "selfCheck": Table("self_checks", ()),

@@ -118,4 +118,5 @@ WHERE c.relnamespace = 'lastro'::regnamespace AND c.relkind IN ('r', 'p') AND a.
 -- Owner only, outside a transaction: the dead rows give their place back, and leave the indexes.
 VACUUM (ANALYZE) lastro.chunks, lastro.documents, lastro.sources, lastro.lexeme_stats,
     lastro.corpus_stats, lastro.embedding_cache, lastro.golden_sets, lastro.evaluation_runs,
-    lastro.profiles, lastro.rules, lastro.gaps, lastro.self_checks, lastro.projects;
+    lastro.profiles, lastro.rules, lastro.gaps, lastro.self_checks, lastro.words,
+    lastro.projects;
