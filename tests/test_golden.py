@@ -105,6 +105,7 @@ def test_a_line_becomes_a_question():
         ({"filter": {"scopes": ["source"]}}, 'unknown scope "source"'),
         ({"filter": {"scopes": []}}, "filter.scopes must be a list of scopes"),
         ({"filter": ["adr"]}, "filter must be an object"),
+        ({"filter": {"types": []}}, "filter: types: an empty list matches nothing"),
         ({"derived": "yes"}, 'derived must be true or false, not "yes"'),
         ({"id": " "}, "id is blank"),
         pytest.param(
@@ -245,6 +246,7 @@ def questions(draw: Callable[[Any], Any]) -> GoldenQuestion:
         unanswerable=not answers,
         scopes=draw(st.none() | st.just(("docs",)) | st.just(("docs", "adr"))),
         path_prefix=draw(st.none() | st.just("docs/")),
+        entry_filter=draw(st.none() | st.just({"types": ["faq"], "forbid": {"tone": ["dry", 1]}})),
         difficulty=draw(st.none() | TEXTS),
         derived=draw(st.booleans()),
     )

@@ -47,8 +47,10 @@ if TYPE_CHECKING:
     from lastro.gaps import GapLedger
     from lastro.golden_runs import GoldenRuns
     from lastro.importing import Imported
+    from lastro.rules import Rule, RuleReport
     from lastro.sources.clones import Clones
     from lastro.why_findings import Why
+    from lastro.words import Word, WordReport
     from lastro.writing import Writer
 
 
@@ -180,12 +182,12 @@ class App:
         )
         if outcome.hits or not request.record_gap:
             return outcome
-        from lastro import gaps
+        from lastro.recording import recorded
 
-        return gaps.recorded(self.database, outcome, request=request, found=found)
+        return recorded(self.database, outcome, request=request, found=found)
 
     def gaps(self, project: str | None = None) -> "GapLedger":
-        """A project's questions that found nothing: listed, dismissed, asked again."""
+        """A project's questions that found nothing: listed, dismissed, asked again, accepted."""
         from lastro.gaps import GapLedger
 
         return GapLedger(engine=self.engine, project=self.project_name(project))
@@ -283,6 +285,40 @@ class App:
 
         return knowledge.export_entities(self.database, project=self.project_name(project))
 
+    def upsert_rules(self, rules: "Sequence[Rule]", *, project: str | None = None) -> "RuleReport":
+        """Store rules over those of the same names; see ``lastro.ruling.upsert_rules``."""
+        from lastro import ruling
+
+        return ruling.upsert_rules(self.database, rules, project=self.project_name(project))
+
+    def import_rules(
+        self, lines: Iterable[bytes], *, strict: bool = False, project: str | None = None
+    ) -> "RuleReport":
+        """Store the rules of JSON Lines, and report the lines that are none.
+
+        Errors: those of ``upsert_rules``; InvalidInput where ``strict`` meets such a line, and then
+        nothing is stored.
+        """
+        from lastro.json_lines import require_all
+        from lastro.rules import read_rules
+
+        read = read_rules(lines)
+        if strict:
+            require_all(read, of="rules")
+        return replace(self.upsert_rules(read.items, project=project), refused=read.refused)
+
+    def list_rules(self, project: str | None = None) -> "list[Rule]":
+        """A project's rules by name. Errors: NotFound."""
+        from lastro import ruling
+
+        return ruling.list_rules(self.database, project=self.project_name(project))
+
+    def remove_rules(self, names: Sequence[str], *, project: str | None = None) -> list[str]:
+        """Remove rules; returns the names that there were. Errors: NotFound where none was."""
+        from lastro import ruling
+
+        return ruling.remove_rules(self.database, names, project=self.project_name(project))
+
     def evaluate(
         self, request: EvaluationRequest, *, progress: Progress | None = None
     ) -> Evaluation:
@@ -296,6 +332,28 @@ class App:
             admin_url=self._admin_url,
             progress=progress or _unseen,
         )
+
+    def import_words(
+        self, lines: Iterable[bytes], *, strict: bool = False, project: str | None = None
+    ) -> "WordReport":
+        """Add synonyms and protected terms; see ``lastro.vocabulary.import_words`` for errors."""
+        from lastro import vocabulary
+
+        return vocabulary.import_words(
+            self.database, lines, project=self.project_name(project), strict=strict
+        )
+
+    def list_words(self, project: str | None = None) -> "list[Word]":
+        """A project's synonyms and protected terms. Errors: NotFound."""
+        from lastro import vocabulary
+
+        return vocabulary.list_words(self.database, project=self.project_name(project))
+
+    def remove_words(self, terms: Sequence[str], *, project: str | None = None) -> list[str]:
+        """Remove terms wherever they stand; returns those there were. Errors: NotFound."""
+        from lastro import vocabulary
+
+        return vocabulary.remove_words(self.database, terms, project=self.project_name(project))
 
     def writer(self) -> "Writer":
         """A fresh writer of documents, with its counts at zero."""

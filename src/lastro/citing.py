@@ -12,7 +12,8 @@ from lastro.types import Adr, EntityOrigin, FileOrigin, Hit, Origin, SessionOrig
 
 Highlight = Callable[[str], tuple[tuple[int, int], ...]]
 
-# Words of a text, for highlights; scripts without spaces are matched as substrings.
+# Words of a text, for highlights; scripts without spaces, and synonyms of several words, are matched
+# as substrings.
 _WORD = re.compile(r"(?:[^\W_][\u0300-\u036f]*)+")
 _UNSPACED = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff]")
 # Two words that share this much of their beginning are shown as the same word: a rule of thumb
@@ -92,12 +93,16 @@ def highlighter(marks: Collection[str]) -> Highlight:
             seen[:length] in stems for length in lengths if len(seen) > _SHARED_STEM
         )
 
-    unspaced = [re.compile(re.escape(mark)) for mark in marks if _UNSPACED.search(mark)]
+    phrases = [
+        re.compile(r"\s+".join(map(re.escape, mark.split())), re.IGNORECASE)
+        for mark in marks
+        if _UNSPACED.search(mark) or " " in mark
+    ]
 
     def highlight(content: str) -> tuple[tuple[int, int], ...]:
         ranges = [(m.start(), m.end()) for m in _WORD.finditer(content) if shows(m.group())]
-        for mark in unspaced:
-            ranges += [(m.start(), m.end()) for m in mark.finditer(content)]
+        for phrase in phrases:
+            ranges += [(m.start(), m.end()) for m in phrase.finditer(content)]
         return _merged(ranges)
 
     return highlight

@@ -112,7 +112,7 @@ def _faults(entity: Entity) -> Iterable[tuple[str, str]]:
         yield "status", f"is {entity.status!r}; use {', '.join(STATUSES)}"
     yield from _attribute_faults(entity.attributes)
     weight = cast("object", entity.rule_weight)
-    if not _is_number(weight) or abs(entity.rule_weight) > MAX_RULE_WEIGHT:
+    if not is_number(weight) or abs(entity.rule_weight) > MAX_RULE_WEIGHT:
         yield "rule_weight", f"is no number from -{MAX_RULE_WEIGHT:,} to {MAX_RULE_WEIGHT:,}"
     when = cast("object", entity.effective_at)
     if when is not None and not (isinstance(when, datetime) and when.tzinfo is not None):
@@ -160,12 +160,12 @@ def _value_fault(value: object) -> str | None:
 def _scalar_fault(value: object) -> str | None:
     if isinstance(value, str):
         return None if storable(value) == value else _text_fault(value)
-    if isinstance(value, bool) or _is_number(value):
+    if isinstance(value, bool) or is_number(value):
         return None
     return "is no text, number, true, false, null, or list of these"
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
     """Whether it is a number of a size that JSON and PostgreSQL both keep."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False

@@ -3,9 +3,10 @@
 Its meaning, with a truth table, is in docs/reference/filters.md.
 """
 
+import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from textwrap import shorten
@@ -109,6 +110,41 @@ def parse_filter(said: Mapping[str, Any] | None) -> EntryFilter | None:
             f"the filter has more than {MAX_CLAUSES} clauses", remedy="ask for fewer attributes"
         )
     return None if made == EntryFilter() else made
+
+
+def canonical_json(entries: EntryFilter) -> dict[str, Any]:
+    """The JSON object of a filter: equal demands give equal texts, and ``parse_filter`` reads it.
+
+    Lists are sorted sets, 1.0 is 1, and times are in UTC.
+    """
+    said: dict[str, Any] = {}
+    if entries.types is not None:
+        said["types"] = sorted(set(entries.types))
+    for clause in sorted(entries.contains, key=lambda clause: (clause.kind, clause.key)):
+        said.setdefault(clause.kind, {})[clause.key] = _sorted_set(clause.values)
+    for span in sorted(entries.ranges, key=lambda span: span.key):
+        bounds = {bound.operator: _bound_json(bound.value) for bound in span.bounds}
+        said.setdefault("range", {})[span.key] = bounds
+    return said
+
+
+def _sorted_set(values: Iterable[Scalar]) -> list[Scalar]:
+    by_text = {json.dumps(value): value for value in map(_plain, values)}
+    return [by_text[text] for text in sorted(by_text)]
+
+
+def _bound_json(value: int | float | Moment) -> Scalar:
+    if not isinstance(value, Moment):
+        return _plain(value)
+    try:
+        return value.when.astimezone(UTC).isoformat()
+    except OverflowError:  # in the first or last hours that a date can name
+        return value.when.isoformat()
+
+
+def _plain(value: Scalar) -> Scalar:
+    """1.0 as 1, which JSON and PostgreSQL take for equal."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def parse_moment(text: str) -> datetime | None:

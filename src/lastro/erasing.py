@@ -29,7 +29,8 @@ ForgetSource = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erased:
-    """What is gone. ``embeddings`` counts cached vectors, ``questions`` judged ones.
+    """What is gone. ``embeddings`` counts cached vectors, ``questions`` judged ones; ``gaps`` go with
+    a project alone.
 
     ``vacuumed`` is False while dead rows still lie in the server's files, since the database user
     does not own the tables.
@@ -42,6 +43,7 @@ class Erased:
     golden_sets: int
     questions: int
     runs: int
+    gaps: int
     vacuumed: bool = False
 
 
@@ -81,6 +83,7 @@ def _erase_project(database: Database, project: Project, *, embedder: Embedder) 
         golden_sets=counts.golden_sets,
         questions=0,
         runs=counts.runs,
+        gaps=counts.gaps,
     )
 
 
@@ -127,6 +130,7 @@ def _erase_documents(
             refresh_vector_scale(connection, project.id)
         elif not questions and not runs:
             raise _nothing(project.slug, places)
+        store.forget_lost_nearest(connection, project.id)
     return Erased(
         project=project.slug,
         documents=len(found),
@@ -135,6 +139,7 @@ def _erase_documents(
         golden_sets=0,
         questions=questions,
         runs=runs,
+        gaps=0,
     )
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +28,8 @@ class Answer:
 class GoldenQuestion:
     """A question with its judged answers, or that nothing answers.
 
-    ``scopes`` and ``path_prefix`` are the filter it is asked with; ``derived`` says that a program
-    drafted it.
+    ``scopes``, ``path_prefix`` and ``entry_filter`` (``canonical_json`` of the filter language) are
+    the filter it is asked with; ``derived`` says that a program drafted it.
     """
 
     id: str
@@ -38,6 +39,7 @@ class GoldenQuestion:
     unanswerable: bool = False
     scopes: tuple[str, ...] | None = None
     path_prefix: str | None = None
+    entry_filter: Mapping[str, Any] | None = None
     difficulty: str | None = None
     derived: bool = False
 
@@ -68,11 +70,23 @@ def question_id(
     *,
     scopes: tuple[str, ...] | None = None,
     path_prefix: str | None = None,
+    entry_filter: Mapping[str, Any] | None = None,
 ) -> str:
     """Id of a question that came without one: a hash of what is asked, and in what."""
     asked = [folded(question), language, *([scopes, path_prefix] if scopes or path_prefix else [])]
-    text = json.dumps(asked, ensure_ascii=False)
+    text = json.dumps([*asked, *([entry_filter] if entry_filter else [])], ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:ID_DIGITS]
+
+
+def asked_id(question: GoldenQuestion) -> str:
+    """The same for two questions that ask the same, whatever their ids."""
+    return question_id(
+        question.question,
+        question.language,
+        scopes=question.scopes,
+        path_prefix=question.path_prefix,
+        entry_filter=question.entry_filter,
+    )
 
 
 def check_name(name: str) -> None:
@@ -116,6 +130,7 @@ def question_json(question: GoldenQuestion) -> dict[str, Any]:
         hard["scopes"] = list(question.scopes)
     if question.path_prefix is not None:
         hard["pathPrefix"] = question.path_prefix
+    hard |= question.entry_filter or {}
     if hard:
         line["filter"] = hard
     if question.unanswerable:

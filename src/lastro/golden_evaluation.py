@@ -198,6 +198,7 @@ def _request(request: GoldenRequest, question: GoldenQuestion) -> SearchRequest:
         k=request.k,
         scopes=question.scopes,
         path_prefix=question.path_prefix,
+        filter=question.entry_filter,
         profile=request.profile,
     )
 

@@ -4,8 +4,17 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from lastro.errors import InvalidInput
-from lastro.golden import Answer, GoldenQuestion, GoldenSet, check_name, golden_set, question_id
+from lastro.entry_filter import PARTS, canonical_json, parse_filter
+from lastro.errors import InvalidFilter, InvalidInput
+from lastro.golden import (
+    Answer,
+    GoldenQuestion,
+    GoldenSet,
+    asked_id,
+    check_name,
+    golden_set,
+    question_id,
+)
 from lastro.iso_639 import LANGUAGE_CODES
 from lastro.places import (
     EntityPlace,
@@ -35,7 +44,7 @@ _QUESTION_KEYS = frozenset(
         "derived",
     }
 )
-_FILTER_KEYS = frozenset({"scopes", "pathPrefix"})
+_FILTER_KEYS = frozenset({"scopes", "pathPrefix", *PARTS})
 # The key that says what kind of place an answer is -> the keys that may stand beside it.
 _PLACE_KEYS: Mapping[str, frozenset[str]] = {
     "path": frozenset({"heading", "lines"}),
@@ -105,13 +114,7 @@ class _Seen:
         self._asked: dict[str, int] = {}
 
     def repeats(self, question: GoldenQuestion, number: int) -> Iterator[str]:
-        asked = question_id(
-            question.question,
-            question.language,
-            scopes=question.scopes,
-            path_prefix=question.path_prefix,
-        )
-        first = self._asked.setdefault(asked, number)
+        first = self._asked.setdefault(asked_id(question), number)
         if first != number:
             yield f"the question repeats that of line {first}"
         elif (same := self._ids.setdefault(question.id, number)) != number:
@@ -134,7 +137,7 @@ class _LineReader:
         if len(question) > MAX_QUERY_CHARS:
             self.faults.append(f"question has more than {MAX_QUERY_CHARS} characters")
         language = self._language(said)
-        scopes, path_prefix = self._filter(said)
+        scopes, path_prefix, entry_filter = self._filter(said)
         unanswerable = self._flag(said, "unanswerable")
         answers = self._answers(said, unanswerable=unanswerable)
         id_ = self._text(said, "id")
@@ -143,13 +146,21 @@ class _LineReader:
         if self.faults:
             return None
         return GoldenQuestion(
-            id=id_ or question_id(question, language, scopes=scopes, path_prefix=path_prefix),
+            id=id_
+            or question_id(
+                question,
+                language,
+                scopes=scopes,
+                path_prefix=path_prefix,
+                entry_filter=entry_filter,
+            ),
             question=question,
             language=language,
             answers=answers,
             unanswerable=unanswerable,
             scopes=scopes,
             path_prefix=path_prefix,
+            entry_filter=entry_filter,
             difficulty=difficulty or None,
             derived=derived,
         )
@@ -212,17 +223,28 @@ class _LineReader:
             self.faults.append(f"language {code!r} is no ISO 639-1 code such as en, pt or zh")
         return code
 
-    def _filter(self, said: Mapping[str, Any]) -> tuple[tuple[str, ...] | None, str | None]:
+    def _filter(
+        self, said: Mapping[str, Any]
+    ) -> tuple[tuple[str, ...] | None, str | None, Mapping[str, Any] | None]:
         if "filter" not in said:
-            return None, None
+            return None, None, None
         hard = said["filter"]
         if not isinstance(hard, dict):
             self.faults.append('filter must be an object, as {"scopes": ["adr"]}')
-            return None, None
+            return None, None, None
         table = cast("dict[str, Any]", hard)
         self._only(table, _FILTER_KEYS, "filter")
         prefix = self._text(table, "pathPrefix") or None
-        return self._scopes(table), None if prefix is None else normal_path(prefix)
+        path_prefix = None if prefix is None else normal_path(prefix)
+        return self._scopes(table), path_prefix, self._entry_filter(table)
+
+    def _entry_filter(self, table: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        try:
+            entries = parse_filter({key: table[key] for key in PARTS if key in table})
+        except InvalidFilter as error:
+            self.faults.append(f"filter: {error.message}")
+            return None
+        return None if entries is None else canonical_json(entries)
 
     def _scopes(self, hard: Mapping[str, Any]) -> tuple[str, ...] | None:
         if "scopes" not in hard:

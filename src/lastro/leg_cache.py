@@ -199,6 +199,7 @@ def cache_golden(
             query=entry.question.question,
             scopes=entry.question.scopes,
             path_prefix=entry.question.path_prefix,
+            filter=entry.question.entry_filter,
             profile=profile,
         )
         judgement = _golden_judgement(entry, group=group or entry.question.language)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,9 @@ from lastro.lexical_sql import (
 from lastro.profiles import Profile
 from lastro.ranking import Candidate
 from lastro.store import AppConnection, Corpus, LegRow
-from lastro.terms import ParsedForm, Term, mass, query_terms, unreached, unseen
+from lastro.terms import ParsedForm, Term, lookups, mass, query_terms, unreached, unseen
 from lastro.types import Degraded, LanguageStatistics
+from lastro.words import keys_in, terms_in
 
 # Rows that the filter keeps, up to which the vector leg reads them all. Exact search over 1,000
 # of 100,000 rows took 3.7 ms where the index took 22 ms and lost a quarter. Source: docs/adr/0003.
@@ -125,11 +127,9 @@ def read_query(
     ``languages`` are read as the query's own too: its stop words may be of one that no row has.
     """
     statistics = corpus.statistics
-    words = query_words(query)
     if profile.match == "all":
-        return _all_words(
-            connection, query, words=words, project_id=project_id, statistics=statistics
-        )
+        return _all_words(connection, query, project_id=project_id, statistics=statistics)
+    words = _words(connection, query, corpus=corpus, project_id=project_id)
     spoken = list(dict.fromkeys([*(row.language for row in statistics), *languages]))
     terms = _terms(
         connection, words, project_id=project_id, languages=spoken, statistics=statistics
@@ -148,12 +148,32 @@ def read_query(
         mass=testimony,
         scoring=coverage(terms, statistics=statistics, length_exponent=profile.length_exponent),
         explain={
-            "terms": [{"text": t.text, "df": t.df, "idf": t.idf} for t in terms],
+            "terms": [_explained(term) for term in terms],
             "unreached": beyond,
             "unseen": unknown,
             "mass": testimony,
         },
     )
+
+
+def held_synonyms(
+    connection: AppConnection, ids: Sequence[UUID], leg: LexicalLeg, *, project_id: int
+) -> Mapping[UUID, list[dict[str, str]]]:
+    """By which synonyms each of some rows matches the words of the query."""
+    meant = [(term, text) for term in leg.terms for text in term.means]
+    if not meant:
+        return {}
+    alone = [replace(term, forms=term.means[text]) for term, text in meant]
+    matches = [match_any([term], languages=term.forms) for term in alone]
+    held = store.held_words(connection, ids, project_id=project_id, matches=matches)
+    return {
+        id_: [
+            {"word": term.text, "by": text}
+            for (term, text), is_held in zip(meant, row, strict=True)
+            if is_held
+        ]
+        for id_, row in held.items()
+    }
 
 
 def run_lexical_leg(
@@ -215,15 +235,33 @@ class _Gated:
 
 
 def _marks(words: Sequence[QueryWord], terms: Sequence[Term]) -> list[str]:
-    """Spellings of the words that counted: no stop words."""
+    """Spellings of the words that counted, and what they mean: no stop words."""
     counted = {term.text for term in terms}
     spellings = [form for word in words if word.text in counted for form in word.forms]
-    return list(dict.fromkeys([*counted, *spellings]))
+    meant = [text for term in terms for text in term.means]
+    return list(dict.fromkeys([*counted, *spellings, *meant]))
 
 
 _NO_TERMS = Degraded(
     part="lexical", reason="lexical_no_terms", detail="the query has only stop words"
 )
+
+
+def _words(
+    connection: AppConnection, query: str, *, corpus: Corpus, project_id: int
+) -> tuple[QueryWord, ...]:
+    """The words of a query, as the project's own words have them."""
+    if not corpus.has_words:
+        return query_words(query)
+    known = store.words_at(connection, keys_in(query), project_id=project_id)
+    return query_words(query, terms=terms_in(query, known))
+
+
+def _explained(term: Term) -> dict[str, Any]:
+    said: dict[str, Any] = {"text": term.text, "df": term.df, "idf": term.idf}
+    if term.means:
+        said["synonyms"] = list(term.means)
+    return {**said, "protected": True} if term.protected else said
 
 
 def _terms(
@@ -234,12 +272,9 @@ def _terms(
     languages: Sequence[str],
     statistics: Sequence[LanguageStatistics],
 ) -> tuple[Term, ...]:
-    forms = [
-        (word_no, form_no, storable(form))
-        for word_no, word in enumerate(words)
-        for form_no, form in enumerate(word.forms)
-    ]
-    parsed = store.parse_query(connection, forms, project_id=project_id, languages=languages)
+    parsed = store.parse_query(
+        connection, lookups(words), project_id=project_id, languages=languages
+    )
     return query_terms(
         words,
         (ParsedForm(*row) for row in parsed),
@@ -310,22 +345,21 @@ def _all_words(
     connection: AppConnection,
     query: str,
     *,
-    words: Sequence[QueryWord],
     project_id: int,
     statistics: Sequence[LanguageStatistics],
 ) -> LexicalLeg:
-    """Every lexeme of the query must match, as ``plainto_tsquery`` joins them."""
+    """Every lexeme of the query must match, as ``plainto_tsquery`` joins them; no other counts."""
     languages = [row.language for row in statistics]
     parsed = store.parse_query(
         connection, [(0, 0, storable(query))], project_id=project_id, languages=languages
     )
     lexemes: dict[str, list[str]] = {}
-    for row in (ParsedForm(*r) for r in parsed):
-        lexemes.setdefault(row.language, []).append(row.lexeme)
+    for _word, _form, language, lexeme, _df, _position in parsed:
+        lexemes.setdefault(language, []).append(lexeme)
     if not lexemes:
         return LexicalLeg(degraded=[_NO_TERMS], explain={"terms": []})
     return LexicalLeg(
-        marks=[form for word in words for form in word.forms],
+        marks=[form for word in query_words(query) for form in word.forms],
         scoring=ts_rank_of_content(lexemes),
         explain={"lexemes": lexemes},
     )

@@ -7,10 +7,11 @@ numbers after a hyphen, `v` before a version) or cannot cut (Chinese).
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
 import regex
 
@@ -36,6 +37,8 @@ _TOKEN = regex.compile(rf"(?V1)[{_CJK}]+|{_ATOM}(?:{_JOINTS}{{1,2}}{_ATOM})*")
 _ASCII_TOKEN = re.compile(r"[A-Za-z0-9]+(?:[-_./\\@]{1,2}[A-Za-z0-9]+)*")
 _CJK_START = regex.compile(rf"[{_CJK}]")
 _SEPARATORS = regex.compile(rf"{_JOINTS}+")
+_PIECE = regex.compile(rf"[^{_JOINTS[1:-1]}]+")
+_RUNS = regex.compile(rf"(?P<cjk>[{_CJK}]+)|[^{_CJK}]+")
 _HUMP = regex.compile(r"\p{Lu}+(?!\p{Ll})\d*|\p{Lu}?[\p{Ll}\p{M}]+\d*|\d+|[^\p{Lu}\p{Ll}\d]+")
 _VERSION = regex.compile(r"[vV]?(\d+(?:\.\d+)+)")
 _NUMBER = regex.compile(r"\d+(?:\.\d+)*")
@@ -66,7 +69,7 @@ _PORTUGUESE_PLURALS = (
 # Tokens whose pieces are kept: a project's words come again and again. Some 10 MB when full.
 KNOWN_TOKENS = 65_536
 
-Kind = Literal["word", "joined", "cjk"]
+Kind = Literal["word", "joined", "cjk", "protected"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +77,37 @@ class QueryWord:
     """A word of a query with every spelling to look up; the first is the word as written.
 
     A `joined` word is an identifier without its marks and counts only where the project has it;
-    a `cjk` word is a run of characters, its forms all pieces that may be words.
+    a `cjk` word is a run of characters, its forms all pieces that may be words. `means` are texts
+    that count as the word wherever they stand whole; a `protected` word has no other form.
     """
 
     text: str
     forms: tuple[str, ...]
     kind: Kind = "word"
+    means: tuple[str, ...] = ()
+
+
+class Unit(NamedTuple):
+    """The least that a term may consist of: a piece of a word or one CJK character.
+
+    `start` and `end` are its place in the cleaned text; `folded` is without case and accents.
+    """
+
+    text: str
+    folded: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTerm:
+    """A term of the project's own words, as it stands in a query; the place is that of units."""
+
+    text: str
+    start: int
+    end: int
+    means: tuple[str, ...] = ()
+    protected: bool = False
 
 
 def storable(text: str) -> str:
@@ -101,20 +129,52 @@ def content_extra(content: str, *, repeated_header: str = "", language: str) -> 
 
 def token_count(text: str) -> int:
     """Return the number of words in a text, stop words too; two CJK characters are a word."""
-    return sum((len(token) + 1) // 2 if _is_cjk(token) else 1 for token in _tokens(text))
+    return sum((len(token) + 1) // 2 if is_cjk(token) else 1 for token in _tokens(text))
 
 
-def query_words(query: str) -> tuple[QueryWord, ...]:
+def query_words(query: str, *, terms: Sequence[KnownTerm] = ()) -> tuple[QueryWord, ...]:
     """Return the different words of a query, in order; none for blanks and punctuation.
 
-    Any text is legal. At most `MAX_QUERY_WORDS` are returned.
+    Any text is legal. At most `MAX_QUERY_WORDS` are returned. `terms` do not overlap: the words
+    within one have its meanings, and those of a protected one are one word.
     """
     words: dict[tuple[str, Kind], QueryWord] = {}
-    for word in _query_words(_clean(query)):
-        words.setdefault((word.forms[0].lower(), word.kind), word)
+    for found, start, end in _query_words(_clean(query), terms):
+        within = (t for t in terms if t.start <= start and end <= t.end)
+        word = _as_known(found, next(within, None))
+        key = (word.forms[0] if word.forms else word.text).lower(), word.kind
+        before = words.setdefault(key, word)
+        if before.means != word.means:
+            words[key] = replace(before, means=tuple(dict.fromkeys(before.means + word.means)))
         if len(words) == MAX_QUERY_WORDS:
             break
     return tuple(words.values())
+
+
+def units(text: str) -> list[Unit]:
+    """Return what terms are compared by: pieces of words, and CJK characters one by one."""
+    cleaned = _clean(text)
+    return [
+        Unit(piece, fold(piece), match.start() + at, match.start() + at + len(piece))
+        for match in _token_matches(cleaned)
+        for piece, at in _unit_pieces(match.group())
+    ]
+
+
+def whole(text: str, *, exact: bool) -> tuple[QueryWord, ...]:
+    """Return what a text is looked up by where all of it must be there: its runs, in order.
+
+    Each form of a run is a spelling of all of it, and the `exact` one is that as written; but for
+    CJK, whose forms are all pieces.
+    """
+    runs = [(m.group().strip(), m.lastgroup == "cjk") for m in _RUNS.finditer(_clean(text))]
+    return tuple(
+        QueryWord(run, segmentation.candidates(run), "cjk")
+        if is_cjk
+        else QueryWord(run, (run,) if exact else _spellings(run))
+        for run, is_cjk in runs
+        if _tokens(run)
+    )
 
 
 @lru_cache(KNOWN_TOKENS)
@@ -149,7 +209,8 @@ def _tokens(text: str) -> list[str]:
     return (_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text)
 
 
-def _is_cjk(token: str) -> bool:
+def is_cjk(token: str) -> bool:
+    """Return whether a token is a run of CJK characters."""
     return not token.isascii() and _CJK_START.match(token) is not None
 
 
@@ -160,7 +221,7 @@ def _extra(text: str, *, language: str) -> str:
     for token in _tokens(cleaned):
         if raw and token not in raw:
             found.append(token)
-        if _is_cjk(token):
+        if is_cjk(token):
             found.extend(segmentation.index_words(token))
         elif not _is_plain(token) or language == "pt":
             found.extend(_missed(token, language=language))
@@ -249,7 +310,7 @@ def _path_words(path: str, *, language: str) -> str:
     cleaned = _clean(path)
     found: list[str] = []
     for token in _tokens(cleaned):
-        if _is_cjk(token):
+        if is_cjk(token):
             found.extend(segmentation.index_words(token))
             continue
         for piece in _SEPARATORS.split(token):
@@ -267,32 +328,66 @@ def _path_words(path: str, *, language: str) -> str:
     return " ".join(found)
 
 
-def _query_words(cleaned: str) -> Iterator[QueryWord]:
-    before = ""
-    for token in _tokens(cleaned):
-        if _is_cjk(token):
-            yield QueryWord(token, segmentation.candidates(token), "cjk")
+def _as_known(word: QueryWord, term: KnownTerm | None) -> QueryWord:
+    if term is None:
+        return word
+    if term.protected:
+        return QueryWord(term.text, (), "protected", term.means)
+    return replace(word, means=term.means)
+
+
+# A word of a query, and where it begins and ends in the cleaned text.
+_Placed = tuple[QueryWord, int, int]
+
+
+def _query_words(cleaned: str, terms: Sequence[KnownTerm]) -> Iterator[_Placed]:
+    before, before_at = "", 0
+    for match in _token_matches(cleaned):
+        token, start, end = match.group(), match.start(), match.end()
+        if is_cjk(token):
+            for run, at in _cut_at(token, start, terms):
+                yield QueryWord(run, segmentation.candidates(run), "cjk"), at, at + len(run)
             before = ""
             continue
         if before and token.isdigit():
-            yield _joined_word(f"{before} {token}", (before, token))
-        yield from _token_words(token)
-        before = token if token.isalpha() else ""
+            yield _joined_word(f"{before} {token}", (before, token)), before_at, end
+        yield from _token_words(token, start, end)
+        before, before_at = token if token.isalpha() else "", start
 
 
-def _token_words(token: str) -> Iterator[QueryWord]:
+def _token_matches(cleaned: str) -> Iterator["re.Match[str] | regex.Match[str]"]:
+    yield from (_ASCII_TOKEN if cleaned.isascii() else _TOKEN).finditer(cleaned)
+
+
+def _unit_pieces(token: str) -> Iterator[tuple[str, int]]:
+    """The pieces of a token, each with its place in it."""
+    if is_cjk(token):
+        yield from ((char, at) for at, char in enumerate(token))
+    else:
+        yield from ((piece.group(), piece.start()) for piece in _PIECE.finditer(token))
+
+
+def _cut_at(run: str, start: int, terms: Sequence[KnownTerm]) -> Iterator[tuple[str, int]]:
+    """The parts of a run that starts there, cut where a term begins or ends."""
+    places = {t.start - start for t in terms} | {t.end - start for t in terms}
+    cuts = [0, *sorted(at for at in places if 0 < at < len(run)), len(run)]
+    yield from ((run[one:two], start + one) for one, two in pairwise(cuts))
+
+
+def _token_words(token: str, start: int, end: int) -> Iterator[_Placed]:
     if _NUMBER.fullmatch(token):
-        yield QueryWord(token, _number_forms(token))
+        yield QueryWord(token, _number_forms(token)), start, end
         return
     version = _VERSION.fullmatch(token)
     if version:
-        yield QueryWord(token, (version[1], token))
+        yield QueryWord(token, (version[1], token)), start, end
         return
-    pieces = _SEPARATORS.split(token)
+    pieces = list(_PIECE.finditer(token))
     if len(pieces) > 1:
-        yield _joined_word(token, pieces)
+        yield _joined_word(token, (piece.group() for piece in pieces)), start, end
     for piece in pieces:
-        yield from _piece_words(piece)
+        for word in _piece_words(piece.group()):
+            yield word, start + piece.start(), start + piece.end()
 
 
 def _piece_words(piece: str) -> Iterator[QueryWord]:
@@ -303,6 +398,14 @@ def _piece_words(piece: str) -> Iterator[QueryWord]:
     yield _joined_word(piece, (piece,))
     for hump in humps:
         yield QueryWord(hump, _word_forms(hump))
+
+
+def _spellings(run: str) -> tuple[str, ...]:
+    """Spellings of all of a run: of several words with all accents typed, or none."""
+    if run.isalpha():
+        return _word_forms(run)
+    folded = fold(run)
+    return (run,) if folded == run.lower() else (run, folded)
 
 
 def _joined_word(text: str, parts: Iterable[str]) -> QueryWord:

@@ -10,7 +10,7 @@ from typing import LiteralString, cast
 
 from psycopg.sql import SQL, Composable, Composed, Literal
 
-from lastro.terms import SCOPE_FLOOR, Term, tsquery
+from lastro.terms import SCOPE_FLOOR, Lexeme, Phrase, Term, tsquery
 from lastro.types import LanguageStatistics
 
 # Weights of tsvector labels D, C, B, A: text 0.9, title and headings 1.
@@ -121,13 +121,8 @@ def _parts(terms: Sequence[Term], row: LanguageStatistics, *, total: float) -> l
     return parts
 
 
-def _saturated(lexemes: Sequence[str], *, share: float, mean_length: float) -> Composable:
-    ranks = [
-        SQL("ts_rank({weights}::real[], search_vector, {form}::tsquery)").format(
-            weights=_RANK_WEIGHTS, form=_literal(tsquery([lexeme]))
-        )
-        for lexeme in lexemes
-    ]
+def _saturated(lexemes: Sequence[Lexeme], *, share: float, mean_length: float) -> Composable:
+    ranks = [_phrase_rank(one) if isinstance(one, Phrase) else _rank(one) for one in lexemes]
     best = ranks[0] if len(ranks) == 1 else SQL("greatest({})").format(SQL(", ").join(ranks))
     # Where no form matches the rank is 0, and the share falls to nothing (10⁻⁹) without a branch.
     return SQL(
@@ -143,7 +138,23 @@ def _saturated(lexemes: Sequence[str], *, share: float, mean_length: float) -> C
     )
 
 
-def _near(one: str, two: str, *, share: float) -> Composable:
+def _rank(lexeme: str) -> Composable:
+    return SQL("ts_rank({weights}::real[], search_vector, {form}::tsquery)").format(
+        weights=_RANK_WEIGHTS, form=_literal(tsquery([lexeme]))
+    )
+
+
+def _phrase_rank(phrase: Phrase) -> Composable:
+    """A phrase counts as often as the rarest of its lexemes in a row that holds it.
+
+    Its own ts_rank is on another scale, and is above 0 wherever its lexemes are.
+    """
+    return SQL(
+        "CASE WHEN search_vector @@ {phrase}::tsquery THEN least({ranks}) ELSE 0 END"
+    ).format(phrase=_literal(tsquery([phrase])), ranks=SQL(", ").join(map(_rank, phrase.lexemes)))
+
+
+def _near(one: Lexeme, two: Lexeme, *, share: float) -> Composable:
     return SQL(
         "{share}::float8 * ts_rank('{{1,1,1,1}}'::real[], search_vector, {pair}::tsquery)"
     ).format(share=Literal(NEARNESS * share), pair=_literal(f"{tsquery([one])} & {tsquery([two])}"))
@@ -207,5 +218,6 @@ def _literal(query: str) -> Literal:
     return Literal(query.replace("%", "%%"))
 
 
-def _lexemes(terms: Sequence[Term], language: str) -> list[str]:
-    return sorted({lexeme for term in terms for lexeme in term.forms.get(language, ())})
+def _lexemes(terms: Sequence[Term], language: str) -> list[Lexeme]:
+    found = {lexeme for term in terms for lexeme in term.forms.get(language, ())}
+    return sorted(found, key=lambda lexeme: tsquery([lexeme]))

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeVar
 from uuid import UUID
@@ -11,7 +11,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from lastro import store
+from lastro import ruling, store
 from lastro.adoption import resolve
 from lastro.citing import highlighter, to_hit
 from lastro.db.pool import Database, retried, translated
@@ -24,6 +24,7 @@ from lastro.legs import (
     HNSW_SETTINGS,
     LexicalLeg,
     VectorLeg,
+    held_synonyms,
     join_legs,
     read_query,
     run_lexical_leg,
@@ -47,6 +48,7 @@ from lastro.ranking import (
     one_per_place,
     weights,
 )
+from lastro.rules import RuleFunction, Ruling, ruling_json
 from lastro.store import AppConnection, Corpus, HitRow, Project
 from lastro.types import MAX_QUERY_CHARS, Degraded, Outcome
 
@@ -61,7 +63,9 @@ class SearchRequest:
     """A question and what may answer it; every field as in the contract.
 
     ``filter`` is an object of the filter language: docs/reference/filters.md. ``profile`` is a
-    name, ``name@version``, or the ranking numbers themselves.
+    name, ``name@version``, or the ranking numbers themselves. ``rules`` are asked beside those
+    that the project keeps, where the profile gives rules a weight: docs/reference/rules.md.
+    ``record_gap`` lets ``App.search`` count the question where nothing answers it.
     """
 
     query: str
@@ -70,8 +74,10 @@ class SearchRequest:
     path_prefix: str | None = None
     filter: Mapping[str, Any] | None = None
     profile: str | Profile = "default"
+    rules: Sequence[RuleFunction] = ()
     explain: bool = False
     max_per_document: int = DEFAULT_MAX_PER_DOCUMENT
+    record_gap: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +101,9 @@ class Engine:
 class Found:
     """The fused candidates of one query, best first, before any threshold.
 
-    ``scale`` is that of the project's cosines; None where too few rows have one.
+    ``scale`` is that of the project's cosines; None where too few rows have one. ``rulings`` are
+    what rules say of entries, by document; empty where none was asked. ``synonyms`` are those by
+    which hits match, for one who asks why.
     """
 
     project: Project
@@ -106,6 +114,10 @@ class Found:
     vector: VectorLeg
     lexical: LexicalLeg
     degraded: Sequence[Degraded]
+    rulings: Mapping[UUID, Ruling]
+    synonyms: Mapping[UUID, list[dict[str, str]]] = field(
+        default_factory=dict[UUID, list[dict[str, str]]]
+    )
 
 
 def search(engine: Engine, request: SearchRequest, *, project: str) -> Outcome:
@@ -115,15 +127,22 @@ def search(engine: Engine, request: SearchRequest, *, project: str) -> Outcome:
     project, EmbedderMismatch where another embedder made the index. A dead embedder is not an
     error: the lexical leg answers, and the outcome says so.
     """
+    return searched(engine, request, project=project)[0]
+
+
+def searched(engine: Engine, request: SearchRequest, *, project: str) -> tuple[Outcome, Found]:
+    """What ``search`` answers, and the candidates that it was chosen from; the same errors."""
     started = time.perf_counter()
 
-    def answer(found: Found, connection: AppConnection) -> Outcome:
+    def answer(found: Found, connection: AppConnection) -> tuple[Outcome, Found]:
         places = one_per_place(shown(found), max_per_document=request.max_per_document)
         best = list(islice(places, request.k))
-        rows = store.fetch_hits(
-            connection, [r.candidate.id for r in best], project_id=found.project.id
-        )
-        return _outcome(best, rows, found, request=request, started=started)
+        ids, project_id = [r.candidate.id for r in best], found.project.id
+        rows = store.fetch_hits(connection, ids, project_id=project_id)
+        if request.explain:
+            held = held_synonyms(connection, ids, found.lexical, project_id=project_id)
+            found = replace(found, synonyms=held)
+        return _outcome(best, rows, found, request=request, started=started), found
 
     return _find(engine, request, project=project, use=answer)
 
@@ -191,6 +210,7 @@ class _Asked:
     project: Project
     profile: str | Profile
     embedding: NDArray[np.float32] | None
+    rules: ruling.Asked
 
 
 class _Late(Exception):
@@ -227,6 +247,7 @@ def _find(
         project=tenant,
         profile=request.profile,
         embedding=embedding,
+        rules=ruling.asked(query, request.filter, entries=entries, functions=request.rules),
     )
     timeout_ms = round(engine.statement_timeout_s * 1000)
     limits = {**HNSW_SETTINGS, "statement_timeout": f"{timeout_ms}ms"}
@@ -288,6 +309,11 @@ def _found(
                 depth=profile.vector_depth,
                 scoring=lexical.scoring,
             )
+    candidates, rulings = join_legs(vector, lexical), dict[UUID, Ruling]()
+    if profile.rule_weight and "rules" not in late:
+        with _in_time("rules", url):
+            rulings = ruling.rulings(connection, candidates, asked.rules, project_id=project_id)
+        candidates = ruling.ruled(candidates, rulings)
     said = [*degraded, *lexical.degraded, *_index_state(corpus)]
     ran = {"vector": vector.embedding is not None, "lexical": lexical.scoring is not None}
     legs = [name for name, did in ran.items() if did]
@@ -297,12 +323,13 @@ def _found(
     return Found(
         project=asked.project,
         profile=profile,
-        ranked=fuse(join_legs(vector, lexical), profile, legs=legs, scale=scale),
+        ranked=fuse(candidates, profile, legs=legs, scale=scale),
         legs=legs,
         scale=scale,
         vector=vector,
         lexical=lexical,
         degraded=said,
+        rulings=rulings,
     )
 
 
@@ -368,13 +395,19 @@ def _index_state(corpus: Corpus) -> list[Degraded]:
 
 def _explain(item: Ranked, found: Found) -> dict[str, Any]:
     candidate = item.candidate
-    return {
+    said: dict[str, Any] = {
         "vectorRank": candidate.vector_rank,
         "lexicalRank": candidate.lexical_rank,
         "unreached": candidate.unreached,
         "parts": fusion_parts(candidate, found.profile, scale=found.scale),
         "evidence": _explain_evidence(candidate, found),
     }
+    if candidate.id in found.synonyms:
+        said["synonyms"] = found.synonyms[candidate.id]
+    if found.profile.rule_weight:
+        own = Ruling(own=candidate.rule)
+        said["rules"] = ruling_json(found.rulings.get(candidate.document_id, own))
+    return said
 
 
 def _explain_evidence(candidate: Candidate, found: Found) -> dict[str, float | None] | None:

@@ -114,6 +114,7 @@ DegradedReason = Literal[
     "rerank_late",
     "statement_timeout",
     "replica_behind",
+    "gap_not_recorded",
 ]
 
 

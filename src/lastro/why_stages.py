@@ -139,10 +139,10 @@ def words_of(connection: AppConnection, chunk: ExpectedChunk, *, found: Found) -
         return ()
     held = store.held_words(
         connection,
-        chunk.id,
+        [chunk.id],
         project_id=found.project.id,
         matches=[match_any([term], languages=list(term.forms)) for term in terms],
-    )
+    ).get(chunk.id, [False] * len(terms))
     counted = bool(found.lexical.terms)
     words = [
         Word(

@@ -121,6 +121,7 @@ def _lines(erased: Erased) -> Iterator[Text]:
         "golden sets": erased.golden_sets,
         "judged questions": erased.questions,
         "evaluation runs": erased.runs,
+        "gaps": erased.gaps,
     }
     for name, count in counts.items():
         if count:

@@ -11,6 +11,7 @@ from lastro.types import Adr, EntityOrigin, FileOrigin, Hit, Origin, Outcome, Se
 
 SNIPPET_ROWS = 4
 SHORT_REVISION_CHARS = 10
+SHORT_GAP_CHARS = 8
 INDENT = "    "
 NONE = "–"
 CALIBRATED: Mapping[bool | str, str] = {
@@ -30,6 +31,8 @@ def outcome_lines(outcome: Outcome, *, width: int) -> Iterator[Text]:
     if not outcome.hits:
         found = "candidates were found, and none is evidence enough" if outcome.abstained else ""
         yield Text("no hit" + (f": {found}" if found else ""))
+    if outcome.gap_id is not None:
+        yield Text(f"recorded as gap {short_gap(outcome.gap_id)}; see `lastro gaps`", style=FAINT)
     if outcome.explain is not None:
         yield from _explained(outcome.explain)
     yield _footer(outcome)
@@ -37,7 +40,7 @@ def outcome_lines(outcome: Outcome, *, width: int) -> Iterator[Text]:
 
 def hit_lines(hit: Hit, *, rank: int, width: int) -> Iterator[Text]:
     """One hit: place, section, snippet, and with explain the parts of its score."""
-    place, section = _place(hit.origin)
+    place, section = place_of(hit.origin)
     yield Text.assemble(
         f"{rank:>2}  ", (f"{hit.score:.3f}", "bold"), f"  {hit.scope:<5} ", (place, "cyan")
     )
@@ -51,7 +54,7 @@ def hit_lines(hit: Hit, *, rank: int, width: int) -> Iterator[Text]:
         yield Text(INDENT).append_text(row)
 
 
-def _place(origin: Origin) -> tuple[str, str]:
+def place_of(origin: Origin) -> tuple[str, str]:
     """Where a hit is, to be copied, and under what heading."""
     match origin:
         case FileOrigin():
@@ -65,6 +68,11 @@ def _place(origin: Origin) -> tuple[str, str]:
             return escaped(origin.entity_key), escaped(origin.title or origin.entity_type)
         case _:
             assert_never(origin)
+
+
+def short_gap(id_: str) -> str:
+    """As much of a gap's id as people type."""
+    return id_[:SHORT_GAP_CHARS]
 
 
 def _joined(headings: Sequence[str]) -> list[str]:
@@ -192,7 +200,7 @@ def _explained(explain: Mapping[str, Any]) -> Iterator[Text]:
 
 
 def _term(term: Mapping[str, Any]) -> Text:
-    rest = " · ".join(f"{key} {number(value)}" for key, value in term.items() if key != "text")
+    rest = " · ".join(f"{key} {_flat(value)}" for key, value in term.items() if key != "text")
     return Text(f"{INDENT}{escaped(str(term.get('text')))} · {rest}", style=FAINT)
 
 

@@ -17,12 +17,15 @@ from lastro.cli import (
     database,
     erasing,
     evaluate,
+    gaps,
     golden,
     inspecting,
     kb,
     moving,
     profiles,
+    rules,
     why,
+    words,
     working,
 )
 from lastro.cli.options import Format
@@ -50,11 +53,14 @@ app.command("doctor")(inspecting.doctor)
 app.command("init")(database.init)
 app.add_typer(database.app, name="db")
 app.add_typer(evaluate.app, name="eval")
+app.add_typer(gaps.app, name="gaps")
 app.add_typer(golden.app, name="golden")
 app.add_typer(kb.app, name="kb")
 app.add_typer(profiles.app, name="profiles")
+app.add_typer(rules.app, name="rules")
 app.add_typer(erasing.projects_app, name="projects")
 app.add_typer(erasing.documents_app, name="documents")
+app.add_typer(words.app, name="words")
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer's calling convention

@@ -68,6 +68,7 @@ _CONSTRAINTS: Mapping[str, str] = {
     "projects_slug_key": "a project of this name exists already",
     "projects_slug_form": "a project's name must have 1 to 200 characters",
     "sources_project_fkey": "the project was erased while this waited for it",
+    "gaps_project_fkey": "the project was erased while this waited for it",
     "golden_sets_pkey": "another import of this golden set came first; run it again",
     "chunks_origin": "a chunk must come from exactly one of a file, a session or an entry",
 }

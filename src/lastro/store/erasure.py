@@ -26,6 +26,7 @@ class ErasedCounts:
     chunks: int
     golden_sets: int
     runs: int
+    gaps: int
 
 
 def erased_counts(connection: AppConnection, project_id: int) -> ErasedCounts:

@@ -74,13 +74,15 @@ class Corpus:
 
     ``statistics`` are of the last refresh, most rows first. ``indexed`` counts rows of all projects
     in the vector index, as the server last did; ``incomplete`` documents without all their
-    vectors, and ``unfinished`` sources with a run that has not ended.
+    vectors, and ``unfinished`` sources with a run that has not ended. ``has_words`` says whether
+    the project has words of its own.
     """
 
     statistics: Sequence[LanguageStatistics]
     indexed: int
     incomplete: int
     unfinished: int
+    has_words: bool = False
 
     @property
     def row_count(self) -> int:
@@ -120,6 +122,7 @@ def corpus(connection: AppConnection, project_id: int) -> Corpus:
         indexed=row[4],
         incomplete=row[5],
         unfinished=row[6],
+        has_words=row[7],
     )
 
 
@@ -129,10 +132,10 @@ def parse_query(
     *,
     project_id: int,
     languages: Sequence[str],
-) -> list[tuple[int, int, str, str, int]]:
+) -> list[tuple[int, int, str, str, int, int]]:
     """Lexemes and frequencies of (word, form, text) under each language.
 
-    Returns (word, form, language, lexeme, df) rows.
+    Returns (word, form, language, lexeme, df, position) rows.
     """
     return connection.execute(
         load_queries("search")["parse_query"],

@@ -112,9 +112,13 @@ def _ranks(
 
 
 def held_words(
-    connection: AppConnection, id_: UUID, *, project_id: int, matches: Sequence[Composable]
-) -> list[bool]:
-    """Whether a row meets each of ``matches``; all False for a row that is not there."""
+    connection: AppConnection,
+    ids: Sequence[UUID],
+    *,
+    project_id: int,
+    matches: Sequence[Composable],
+) -> dict[UUID, list[bool]]:
+    """Whether each of the named rows meets each of ``matches``, for those that are there."""
     query = load_queries("why")["held_words"].format(held=SQL(", ").join(matches))
-    row = connection.execute(query, {"project_id": project_id, "id": id_}).fetchone()
-    return [False] * len(matches) if row is None else row[0]
+    rows = connection.execute(query, {"project_id": project_id, "ids": list(ids)})
+    return {row[0]: row[1] for row in rows}

@@ -1,8 +1,8 @@
 -- What erasing a project or a document takes away; called only by store/erasure.py.
 
 -- name: erased_counts
--- Documents and chunks of a project, whatever their status, and its golden sets and runs; indexes
--- documents_pkey, chunks_pkey, golden_sets_pkey and evaluation_runs_pkey.
+-- Documents and chunks of a project, whatever their status, and its golden sets, runs and gaps;
+-- indexes documents_pkey, chunks_pkey, golden_sets_pkey, evaluation_runs_pkey and gaps_pkey.
 SELECT
     (SELECT count(*) FROM lastro.documents WHERE project_id = %(project_id)s::bigint) AS documents,
     (SELECT count(*) FROM lastro.chunks WHERE project_id = %(project_id)s::bigint) AS chunks,
@@ -12,7 +12,8 @@ SELECT
     ) AS golden_sets,
     (
         SELECT count(*) FROM lastro.evaluation_runs WHERE project_id = %(project_id)s::bigint
-    ) AS runs;
+    ) AS runs,
+    (SELECT count(*) FROM lastro.gaps WHERE project_id = %(project_id)s::bigint) AS gaps;
 
 -- name: delete_project
 -- With all that belongs to it, by the foreign keys; index projects_pkey.

@@ -17,7 +17,8 @@ WHERE p.slug = %(slug)s;
 -- name: corpus
 -- By language, most rows first, rows and mean lengths at the last refresh (corpus_stats_pkey); rows
 -- in the vector index by the server's last count, 0 before one; documents that lack vectors
--- (documents_incomplete_idx); sources that a run works on or was interrupted at (sources_pkey).
+-- (documents_incomplete_idx); sources that a run works on or was interrupted at (sources_pkey);
+-- whether the project has words of its own (words_pkey).
 SELECT s.languages, s.counts, s.lengths, s.lexemes,
     coalesce(
         (
@@ -33,7 +34,8 @@ SELECT s.languages, s.counts, s.lengths, s.lexemes,
     (
         SELECT count(*) FROM lastro.sources
         WHERE project_id = %(project_id)s AND run_started_at IS NOT NULL
-    )
+    ),
+    EXISTS (SELECT FROM lastro.words WHERE project_id = %(project_id)s)
 FROM (
     SELECT
         array_agg(language ORDER BY chunk_count DESC, language) AS languages,
@@ -45,7 +47,8 @@ FROM (
 ) AS s;
 
 -- name: parse_query
--- Each spelling of each query word under each language, as lexemes, with their frequency.
+-- Each spelling of each query word under each language, as lexemes, with their frequency and their
+-- first place in it.
 -- Index lexeme_stats_pkey; a join would read the whole table while it has no statistics.
 SELECT
     w.word_no, w.form_no, l.language, x.lexeme,
@@ -56,11 +59,13 @@ SELECT
                 AND s.language = l.language AND s.lexeme = x.lexeme
         ),
         0
-    )
+    ),
+    x.positions[1]
 FROM unnest(%(forms)s::text[], %(word_nos)s::integer[], %(form_nos)s::integer[])
     AS w (form, word_no, form_no)
 CROSS JOIN unnest(%(languages)s::text[]) AS l (language)
-CROSS JOIN LATERAL unnest(tsvector_to_array(lastro.text_vector(l.language, w.form))) AS x (lexeme);
+CROSS JOIN LATERAL unnest(lastro.text_vector(l.language, w.form))
+    AS x (lexeme, positions, weights);
 
 -- name: count_up_to
 -- How many rows the filter keeps, counted no further than the limit. Whether they have a vector is

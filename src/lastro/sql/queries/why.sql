@@ -59,7 +59,7 @@ placed AS (
 SELECT id, score, rank, total FROM placed WHERE id = ANY (%(ids)s::uuid[]);
 
 -- name: held_words
--- Of each word of the query, whether a row holds it; index chunks_pkey.
-SELECT ARRAY[{held}]::boolean[]
+-- Of each word of the query, whether each of some rows holds it; index chunks_pkey.
+SELECT id, ARRAY[{held}]::boolean[]
 FROM lastro.searchable
-WHERE project_id = %(project_id)s::bigint AND id = %(id)s::uuid;
+WHERE project_id = %(project_id)s::bigint AND id = ANY (%(ids)s::uuid[]);

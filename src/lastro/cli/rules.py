@@ -1,0 +1,94 @@
+"""``lastro rules``: what suits a search better, kept in a project."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from lastro.app import build
+from lastro.cli.options import Format, FormatOption, ProjectOption
+from lastro.cli.output import escaped, print_data, print_json, print_warning, screen_width
+from lastro.cli.reading import opened
+from lastro.cli.tables import table
+from lastro.config import load_settings
+from lastro.errors import EXIT_DONE, EXIT_PARTIAL
+from lastro.rules import RuleReport, rule_json
+from lastro.wire import to_json
+
+app = typer.Typer(help="Rules of what suits a search better, kept in a project.")
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Rules in JSON Lines; - is stdin.")],
+    *,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Store nothing if any line is no rule.")
+    ] = False,
+    project: ProjectOption = None,
+    format_: FormatOption = Format.TABLE,
+) -> int:
+    """Store rules over those of the same names; searches follow them at once."""
+    wanted, readable = "give a file with a rule on each line", "give a file that you may read"
+    with (
+        opened(file, wanted=wanted, readable=readable) as lines,
+        build(load_settings()) as lastro,
+    ):
+        report = lastro.import_rules(lines, strict=strict, project=project)
+    for line in report.refused:
+        print_warning(f"line {line.line}: {line.reason}")
+    if format_ is Format.JSON:
+        print_json(to_json(report))
+    else:
+        print_data(_stored(report))
+    return EXIT_PARTIAL if report.refused else EXIT_DONE
+
+
+def _stored(report: RuleReport) -> Iterator[Text]:
+    yield Text.assemble("project ", (escaped(report.project), "bold"))
+    refused = f", {len(report.refused)} refused" if report.refused else ""
+    yield Text(
+        f"rules    {report.added} added, {report.changed} changed, "
+        f"{report.unchanged} unchanged{refused}"
+    )
+
+
+@app.command("list")
+def list_(*, project: ProjectOption = None, format_: FormatOption = Format.TABLE) -> None:
+    """List the rules of a project by name."""
+    with build(load_settings()) as lastro:
+        found = lastro.list_rules(project)
+    if format_ is Format.JSON:
+        print_json({"rules": [rule_json(rule) for rule in found]})
+        return
+    rows = [(r.name, r.weight, _said(r.when), _said(r.entry), r.reason) for r in found]
+    header = ("name", "weight", "when", "entry", "reason")
+    nothing = "no rule; store some with `lastro rules import FILE`"
+    print_data(table(header, rows, width=screen_width()) if rows else [nothing])
+
+
+def _said(condition: Mapping[str, Any] | None) -> str | None:
+    return None if condition is None else json.dumps(condition, ensure_ascii=False)
+
+
+@app.command("rm")
+def remove(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The rules.")],
+    *,
+    project: ProjectOption = None,
+    format_: FormatOption = Format.TABLE,
+) -> int:
+    """Remove rules."""
+    with build(load_settings()) as lastro:
+        removed = lastro.remove_rules(names, project=project)
+    unknown = [name for name in dict.fromkeys(names) if name not in removed]
+    for name in unknown:
+        print_warning(f"there is no rule {name!r}")
+    if format_ is Format.JSON:
+        print_json({"removed": removed, "unknown": unknown})
+    else:
+        print_data([Text(f"removed {escaped(name)}") for name in removed])
+    return EXIT_PARTIAL if unknown else EXIT_DONE

@@ -1,0 +1,92 @@
+"""``lastro words``: a project's synonyms and protected terms."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from lastro.app import build
+from lastro.cli.options import Format, FormatOption, ProjectOption
+from lastro.cli.output import escaped, print_data, print_json, print_warning, screen_width
+from lastro.cli.reading import opened
+from lastro.cli.tables import table
+from lastro.config import load_settings
+from lastro.errors import EXIT_DONE, EXIT_PARTIAL
+from lastro.wire import to_json
+from lastro.words import WordReport
+
+app = typer.Typer(help="A project's own words: synonyms and protected terms.")
+WANTED = "give a file with synonyms or a protected term on each line"
+READABLE = "give a file of words that you may read"
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Words in JSON Lines; - is stdin.")],
+    *,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Store nothing if any line says nothing.")
+    ] = False,
+    project: ProjectOption = None,
+    format_: FormatOption = Format.TABLE,
+) -> int:
+    """Add synonyms and protected terms; the next search knows them."""
+    with (
+        opened(file, wanted=WANTED, readable=READABLE) as lines,
+        build(load_settings()) as lastro,
+    ):
+        report = lastro.import_words(lines, strict=strict, project=project)
+    refused = report.words.refused
+    for line in refused:
+        print_warning(f"line {line.line}: {line.reason}")
+    if format_ is Format.JSON:
+        print_json(to_json(report))
+    else:
+        print_data(_stored(report))
+    return EXIT_PARTIAL if refused else EXIT_DONE
+
+
+def _stored(report: WordReport) -> Iterator[Text]:
+    counts = report.words
+    refused = f"; {len(counts.refused)} lines refused" if counts.refused else ""
+    yield Text.assemble("project ", (escaped(report.project), "bold"))
+    yield Text(
+        f"terms      {counts.added} added, {counts.changed} changed, "
+        f"{counts.unchanged} unchanged{refused}; {report.total} in all"
+    )
+
+
+@app.command("list")
+def list_(*, project: ProjectOption = None, format_: FormatOption = Format.TABLE) -> None:
+    """List the terms of a project, with what else counts as each."""
+    with build(load_settings()) as lastro:
+        words = lastro.list_words(project)
+    if format_ is Format.JSON:
+        print_json({"words": to_json(words)})
+        return
+    rows = [(word.term, ", ".join(word.means), "yes" if word.protected else None) for word in words]
+    nothing = "no words of its own; add some with `lastro words import FILE`"
+    header = ("term", "means", "protected")
+    print_data(table(header, rows, width=screen_width()) if rows else [nothing])
+
+
+@app.command("rm")
+def remove(
+    terms: Annotated[list[str], typer.Argument(metavar="TERM...", help="The terms.")],
+    *,
+    project: ProjectOption = None,
+    format_: FormatOption = Format.TABLE,
+) -> int:
+    """Remove terms, and each of them from what others mean."""
+    with build(load_settings()) as lastro:
+        removed = lastro.remove_words(terms, project=project)
+    unknown = [term for term in dict.fromkeys(terms) if term not in removed]
+    for term in unknown:
+        print_warning(f"there is no word {term!r}")
+    if format_ is Format.JSON:
+        print_json({"removed": removed, "unknown": unknown})
+    else:
+        print_data([Text(f"removed {escaped(term)}") for term in removed])
+    return EXIT_PARTIAL if unknown else EXIT_DONE

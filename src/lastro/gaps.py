@@ -1,0 +1,321 @@
+"""The gaps of a project: listed, dismissed, asked again, and made golden questions."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from lastro import store
+from lastro.citing import to_origin
+from lastro.entry_filter import parse_filter
+from lastro.errors import Conflict, InvalidInput, NotFound
+from lastro.filters import HardFilter, compile_filter, parse_scopes
+from lastro.gap import (
+    GOLDEN_NAME,
+    LISTED_GAPS,
+    Gap,
+    GapStatus,
+    Nearest,
+    id_digits,
+    is_answered,
+    is_gap,
+    parts_of,
+)
+from lastro.golden import (
+    Answer,
+    GoldenQuestion,
+    GoldenSet,
+    answer_json,
+    asked_id,
+    check_name,
+    golden_set,
+    question_json,
+)
+from lastro.golden_lines import parse_questions
+from lastro.golden_sets import find_golden, place_text
+from lastro.judging import judged_chunks
+from lastro.language import detect_language
+from lastro.places import EntityPlace, Place, parse_place
+from lastro.projects import project_id_of
+from lastro.search import Engine, SearchRequest, search
+from lastro.store import AppConnection, GapRow, HitRow
+from lastro.types import Progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dismissed:
+    """Gaps that were closed, and what no gap is called."""
+
+    dismissed: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """What asking again found: gaps that are answered now, and how many are open after it.
+
+    ``degraded`` counts, by reason, the searches that could say neither; ``unknown`` is what no gap
+    is called.
+    """
+
+    resolved: tuple[str, ...]
+    remaining: int
+    degraded: Mapping[str, int]
+    unknown: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """A gap that a golden set asks now; ``question`` is its line there.
+
+    ``not_indexed`` are places of its answers where the index has nothing.
+    """
+
+    id: str
+    golden: str
+    version: int
+    content_hash: str
+    question: Mapping[str, Any]
+    not_indexed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GapLedger:
+    """The gaps of one project, each called by its id or the first digits of it.
+
+    Errors of every method: NotFound for the project, and where no gap is called so; InvalidInput
+    for digits of several.
+    """
+
+    engine: Engine
+    project: str
+
+    def list(
+        self,
+        *,
+        status: GapStatus | None = None,
+        since: datetime | None = None,
+        limit: int = LISTED_GAPS,
+    ) -> list[Gap]:
+        """Gaps missed at ``since`` or later, those asked most often first, then the latest."""
+        if limit < 1:
+            raise InvalidInput(f"a limit of {limit} leaves no gap", remedy="use 1 or more")
+        project_id = self._project_id()
+        with self.engine.database.transaction(projects=[project_id], snapshot=True) as connection:
+            rows = store.list_gaps(connection, project_id, status=status, since=since, limit=limit)
+            return list(_told(connection, rows, project_id=project_id))
+
+    def dismiss(self, ids: Sequence[str]) -> Dismissed:
+        """Close gaps that need no answer: they are counted on, and not opened again."""
+        project_id = self._project_id()
+        with self.engine.database.transaction(projects=[project_id]) as connection:
+            found, unknown = _called(connection, ids, project_id=project_id)
+            store.set_gap_status(connection, found, project_id=project_id, status="dismissed")
+        return Dismissed(dismissed=tuple(map(str, found)), unknown=unknown)
+
+    def resolve(
+        self,
+        ids: Sequence[str] = (),
+        *,
+        profile: str = "default",
+        progress: Progress | None = None,
+    ) -> Resolved:
+        """Ask the open gaps again, or those of ``ids``, and close those that are answered now.
+
+        Each is asked as it was first, in its own filter. Errors: those of ``search`` too.
+        """
+        project_id = self._project_id()
+        unknown: tuple[str, ...] = ()
+        with self.engine.database.transaction(projects=[project_id]) as connection:
+            if ids:
+                found, unknown = _called(connection, ids, project_id=project_id)
+                rows = store.list_gaps(connection, project_id, ids=found)
+            else:
+                rows = store.list_gaps(connection, project_id, status="open")
+        resolved: list[str] = []
+        degraded: Counter[str] = Counter()
+        for done, row in enumerate(rows, start=1):
+            outcome = search(self.engine, _request(row, profile), project=self.project)
+            if is_answered(outcome):
+                resolved += [str(row.id)] if self._close(row, project_id=project_id) else []
+            elif not is_gap(outcome):
+                degraded.update({part.reason for part in outcome.degraded})
+            if progress is not None:
+                progress(done, len(rows))
+        with self.engine.database.transaction(projects=[project_id]) as connection:
+            remaining = store.count_open_gaps(connection, project_id)
+        return Resolved(
+            resolved=tuple(resolved), remaining=remaining, degraded=degraded, unknown=unknown
+        )
+
+    def accept(
+        self,
+        id_: str,
+        places: Sequence[str] = (),
+        *,
+        unanswerable: bool = False,
+        grade: int = 1,
+        golden: str = GOLDEN_NAME,
+        language: str | None = None,
+    ) -> Accepted:
+        """Make a gap a question of a golden set, with its own filter, as the set's next version.
+
+        ``places`` answer it (a path, ``path#section``, ``path:10-20``, or the key of an entry), or
+        it is ``unanswerable``. ``language`` is found in the question where none is named.
+        Errors: Conflict where the set asks it already, InvalidInput.
+        """
+        if bool(places) == unanswerable:
+            raise InvalidInput(
+                "a question is answered at a place or unanswerable, and one of them alone",
+                remedy="give --place, or --unanswerable",
+            )
+        check_name(golden)
+        project_id = self._project_id()
+        with self.engine.database.transaction(projects=[project_id]) as connection:
+            [found], _unknown = _called(connection, [id_], project_id=project_id)
+            [row] = store.list_gaps(connection, project_id, ids=[found])
+            line: dict[str, Any] = {
+                "question": row.query,
+                "language": language or detect_language(row.query, languages=self.engine.languages),
+            }
+            line |= {"filter": row.filter} if row.filter else {}
+            if unanswerable:
+                line["unanswerable"] = True
+            else:
+                named = _places(connection, places, project_id=project_id)
+                line["answers"] = [answer_json(Answer(place=p, grade=grade)) for p in named]
+            [question] = parse_questions([line], name=golden)
+            version, kept = _add(connection, question, name=golden, project_id=project_id)
+            store.set_gap_status(connection, [found], project_id=project_id, status="accepted")
+            judged = judged_chunks(
+                connection, golden_set(golden, (question,)), project_id=project_id
+            )
+        return Accepted(
+            id=str(found),
+            golden=golden,
+            version=version,
+            content_hash=kept.content_hash,
+            question=question_json(question),
+            not_indexed=tuple(
+                place_text(question.answers[at]) for one in judged for at in one.not_indexed
+            ),
+        )
+
+    def _close(self, row: GapRow, *, project_id: int) -> bool:
+        """Whether it could be closed: nobody missed it while it was asked again."""
+        with self.engine.database.transaction(projects=[project_id]) as connection:
+            return store.resolve_gap(
+                connection, row.id, project_id=project_id, hit_count=row.hit_count
+            )
+
+    def _project_id(self) -> int:
+        return project_id_of(self.engine.database, self.project)
+
+
+def _request(row: GapRow, profile: str) -> SearchRequest:
+    scopes, path_prefix, entries = parts_of(row.filter)
+    return SearchRequest(
+        query=row.query,
+        k=1,
+        scopes=scopes,
+        path_prefix=path_prefix,
+        filter=entries,
+        profile=profile,
+    )
+
+
+def _called(
+    connection: AppConnection, ids: Sequence[str], *, project_id: int
+) -> tuple[list[UUID], tuple[str, ...]]:
+    """The gaps that ``ids`` call, and those of ``ids`` that call none. Errors: see GapLedger."""
+    wanted = {id_digits(text): text for text in ids}
+    found: dict[str, list[UUID]] = defaultdict(list)
+    for digits, id_ in store.gaps_called(connection, list(wanted), project_id=project_id):
+        found[digits].append(id_)
+    several = next((wanted[digits] for digits, called in found.items() if len(called) > 1), None)
+    if several is not None:
+        raise InvalidInput(f"several gaps begin with {several}", remedy="give more digits")
+    if not found:
+        raise NotFound(
+            f"this project has no gap {' or '.join(wanted.values())}", remedy="see `lastro gaps`"
+        )
+    unknown = tuple(text for digits, text in wanted.items() if digits not in found)
+    return list(dict.fromkeys(id_ for (id_,) in found.values())), unknown
+
+
+def _places(connection: AppConnection, texts: Sequence[str], *, project_id: int) -> Iterator[Place]:
+    """What people write of a file, or the key of an entry that there is and no file is called."""
+    paths = store.file_places(connection, project_id)
+    keys = store.entity_documents(connection, texts, project_id=project_id)
+    for text in texts:
+        is_entry = text in keys and text not in paths
+        yield EntityPlace(entity=text) if is_entry else parse_place(text, paths=paths)
+
+
+def _add(
+    connection: AppConnection, question: GoldenQuestion, *, name: str, project_id: int
+) -> tuple[int, GoldenSet]:
+    """Store a set with one more question. Errors: Conflict."""
+    store.wait_to_number(connection, project_id)
+    asked: tuple[GoldenQuestion, ...] = ()
+    if store.golden_versions(connection, project_id=project_id, name=name):
+        asked = find_golden(connection, name, project_id=project_id).questions
+    if asked_id(question) in map(asked_id, asked):
+        raise Conflict(
+            f"the golden set {name!r} asks this already",
+            remedy=f"correct it there: `lastro golden export {name}`, and import it again",
+        )
+    made = golden_set(name, (*asked, question))
+    return store.insert_golden_set(connection, made, project_id=project_id), made
+
+
+def _told(connection: AppConnection, rows: Sequence[GapRow], *, project_id: int) -> Iterator[Gap]:
+    """Each gap with its nearest passage, where that may still be shown."""
+    passages = _passages(connection, rows, project_id=project_id)
+    for row in rows:
+        nearest = None
+        if row.nearest_score is not None and row.id in passages:
+            nearest = Nearest(score=row.nearest_score, origin=to_origin(passages[row.id]))
+        yield Gap(
+            id=str(row.id),
+            query=row.query,
+            filter=row.filter,
+            hit_count=row.hit_count,
+            first_seen=row.first_seen,
+            last_seen=row.last_seen,
+            status=row.status,
+            nearest=nearest,
+        )
+
+
+def _passages(
+    connection: AppConnection, rows: Sequence[GapRow], *, project_id: int
+) -> dict[UUID, HitRow]:
+    """The nearest passage of each gap, where a search in the gap's own filter still finds it.
+
+    Since the miss it may have become a draft, been forbidden by an attribute, or gone.
+    """
+    alike: dict[str, dict[UUID, UUID]] = defaultdict(dict)
+    for row in rows:
+        if row.nearest_chunk is not None:
+            alike[json.dumps(row.filter, sort_keys=True)][row.id] = row.nearest_chunk
+    seen: dict[UUID, UUID] = {}
+    for asked_in, nearest in alike.items():
+        predicate = compile_filter(_hard_filter(json.loads(asked_in), project_id=project_id))
+        kept = store.kept_chunks(connection, predicate, list(nearest.values()))
+        seen |= {gap: chunk for gap, chunk in nearest.items() if chunk in kept}
+    passages = store.fetch_hits(connection, list(set(seen.values())), project_id=project_id)
+    return {gap: passages[chunk] for gap, chunk in seen.items() if chunk in passages}
+
+
+def _hard_filter(asked_in: Mapping[str, Any], *, project_id: int) -> HardFilter:
+    scopes, path_prefix, entries = parts_of(asked_in)
+    return HardFilter(
+        project_id=project_id,
+        scopes=parse_scopes(scopes),
+        path_prefix=path_prefix,
+        entries=parse_filter(entries),
+    )

@@ -1,0 +1,23 @@
+-- A project's own words; called only by store/words.py. Each query finds its rows by words_pkey.
+
+-- name: all_words
+SELECT key, term, means, protected FROM lastro.words
+WHERE project_id = %(project_id)s::bigint
+ORDER BY key;
+
+-- name: words_at
+-- Those that may stand in a query; a search of a project without words does not ask.
+SELECT term, means, protected FROM lastro.words
+WHERE project_id = %(project_id)s::bigint AND key = ANY (%(keys)s::text[]);
+
+-- name: put_words
+INSERT INTO lastro.words (project_id, key, term, means, protected)
+SELECT %(project_id)s::bigint, w.key, w.term, w.means, w.protected
+FROM jsonb_to_recordset(%(rows)s::jsonb)
+    AS w (key text, term text, means text[], protected boolean)
+ON CONFLICT (project_id, key) DO UPDATE
+SET term = excluded.term, means = excluded.means, protected = excluded.protected;
+
+-- name: delete_words
+DELETE FROM lastro.words
+WHERE project_id = %(project_id)s::bigint AND key = ANY (%(keys)s::text[]);
