@@ -29,11 +29,10 @@ ForgetSource = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erased:
-    """What is gone. ``embeddings`` counts cached vectors, ``questions`` judged ones; ``gaps`` go with
-    a project alone.
+    """What is gone. ``embeddings`` counts cached vectors, ``questions`` judged ones.
 
-    ``vacuumed`` is False while dead rows still lie in the server's files, since the database user
-    does not own the tables.
+    ``gaps`` go with a project alone. ``vacuumed`` is False while dead rows still lie in the
+    server's files, since the database user does not own the tables.
     """
 
     project: str
