@@ -1,11 +1,13 @@
 """Gaps: which searches are counted as questions without an answer, and what is told of them."""
 
 import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from textwrap import dedent
 from threading import Barrier
 
 import psycopg
@@ -212,6 +214,14 @@ def test_searches_beside_each_other_are_all_counted(pottery: Pottery) -> None:
         outcomes = list(pool.map(lambda n: pottery.ask(f"{UNASKED}{'?' * n}"), range(80)))
     assert {outcome.gap_id for outcome in outcomes} == {pottery.gap.id}
     assert pottery.gap.hit_count == 80
+
+
+def test_the_example_in_python_runs(pottery: Pottery, capsys: pytest.CaptureFixture[str]) -> None:
+    page = Path(__file__).parent.parent / "docs" / "how-to" / "answer-the-gaps.md"
+    example = re.search(r"^    from lastro import.*?(?=^\S)", page.read_text("utf-8"), re.M | re.S)
+    assert example is not None
+    exec(dedent(example[0].replace("handbook", "pottery")))
+    assert capsys.readouterr().out == "1 how long are backups kept? True\n"
 
 
 # --- a server that takes no note
