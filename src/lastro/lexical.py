@@ -140,8 +140,7 @@ def query_words(query: str, *, terms: Sequence[KnownTerm] = ()) -> tuple[QueryWo
     """
     words: dict[tuple[str, Kind], QueryWord] = {}
     for found, start, end in _query_words(_clean(query), terms):
-        within = (t for t in terms if t.start <= start and end <= t.end)
-        word = _as_known(found, next(within, None))
+        word = _as_known(found, start, end, terms) if terms else found
         key = (word.forms[0] if word.forms else word.text).lower(), word.kind
         before = words.setdefault(key, word)
         if before.means != word.means:
@@ -328,7 +327,9 @@ def _path_words(path: str, *, language: str) -> str:
     return " ".join(found)
 
 
-def _as_known(word: QueryWord, term: KnownTerm | None) -> QueryWord:
+def _as_known(word: QueryWord, start: int, end: int, terms: Sequence[KnownTerm]) -> QueryWord:
+    """The word as the term that it lies in has it, if any."""
+    term = next((t for t in terms if t.start <= start and end <= t.end), None)
     if term is None:
         return word
     if term.protected:

@@ -128,7 +128,7 @@ def terms_in(query: str, words: Iterable[Word]) -> tuple[KnownTerm, ...]:
     any other.
     """
     known = {key_of(word.term): word for word in words}
-    found = units(query)[:MAX_QUERY_UNITS]
+    found = units(query)[:MAX_QUERY_UNITS] if known else []
     terms: list[KnownTerm] = []
     start, room = 0, MAX_QUERY_MEANS
     while start < len(found):

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from lastro.db.pool import AppConnection
@@ -21,10 +20,12 @@ def all_words(connection: AppConnection, project_id: int) -> dict[str, Word]:
 
 def words_at(connection: AppConnection, keys: Sequence[str], *, project_id: int) -> list[Word]:
     """The words of a project that have one of the keys."""
-    with connection.cursor(row_factory=class_row(Word)) as cursor:
-        return cursor.execute(
-            load_queries("words")["words_at"], {"project_id": project_id, "keys": list(keys)}
-        ).fetchall()
+    rows = connection.execute(
+        load_queries("words")["words_at"], {"project_id": project_id, "keys": list(keys)}
+    )
+    return [
+        Word(term=term, means=tuple(means), protected=protected) for term, means, protected in rows
+    ]
 
 
 def put_words(
