@@ -61,6 +61,10 @@ def stored(key: str) -> Entity:
     return Entity(key=key, title=f"Entry {len(key)}", text=ENTRIES[key], type="note")
 
 
+# Holds a synonym that nothing else does.
+SECRET = Entity(key="secret", title="Capes", text="A mantle.", type="note", status="draft")
+
+
 @pytest.fixture(scope="module")
 def shop(server_url: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     """Two projects of the same entries; `taught` has words of its own. Tests change nothing."""
@@ -73,7 +77,7 @@ def shop(server_url: str, template: str, tmp_path_factory: pytest.TempPathFactor
         patch.setenv("LASTRO_EMBEDDER", "deterministic")
         with build(load_settings()) as app:
             for project in ("plain", "taught"):
-                app.upsert_entities([stored(key) for key in ENTRIES], project=project)
+                app.upsert_entities([*map(stored, ENTRIES), SECRET], project=project)
             app.import_words(as_lines(WORDS), project="taught")
             yield app
 
@@ -133,6 +137,13 @@ def test_explain_tells_the_synonyms_of_a_word_and_by_which_a_hit_matches(shop: A
     hits = {hit.origin.entity_key: hit.explain for hit in outcome.hits}
     assert hits["vintage"]["synonyms"] == [{"word": "gown", "by": "robe"}]
     assert hits["stock"]["synonyms"] == []
+
+
+def test_what_a_draft_alone_is_called_is_told_to_nobody(shop: App) -> None:
+    outcome = ask(shop, "robe")
+    (term,) = outcome.explain["lexical"]["terms"]
+    assert (term["df"], term.get("synonyms")) == (1, None)
+    assert [hit.explain.get("synonyms") for hit in outcome.hits] == [None]
 
 
 def test_a_synonym_is_highlighted_whole(shop: App) -> None:

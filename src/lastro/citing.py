@@ -12,7 +12,7 @@ from lastro.types import Adr, EntityOrigin, FileOrigin, Hit, Origin, SessionOrig
 
 Highlight = Callable[[str], tuple[tuple[int, int], ...]]
 
-# Words of a text, for highlights; scripts without spaces, and synonyms of several words, are matched
+# Words of a text, for highlights; scripts without spaces and synonyms of several words are matched
 # as substrings.
 _WORD = re.compile(r"(?:[^\W_][\u0300-\u036f]*)+")
 _UNSPACED = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff]")
