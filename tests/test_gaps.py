@@ -484,15 +484,24 @@ def test_a_search_that_lacks_a_part_closes_nothing(
     assert dict(done.degraded) == {"embedder_unreachable": 1}
 
 
-def test_a_gap_that_is_missed_while_it_is_asked_again_stays_open(pottery: Pottery) -> None:
-    outcome = pottery.ask(UNASKED)
-    assert outcome.gap_id is not None
+@pytest.mark.parametrize("change", ["hit_count = hit_count + 1", "status = 'dismissed'"])
+def test_a_gap_that_changes_while_it_is_asked_again_is_not_closed(
+    pottery: Pottery, owner: psycopg.Connection, change: str
+) -> None:
+    pottery.ask(UNASKED)
     project_id = project_id_of(pottery.app.database, "pottery")
     with pottery.app.database.transaction(projects=[project_id]) as connection:
         [row] = store.list_gaps(connection, project_id)
-        assert not store.resolve_gap(
-            connection, row.id, project_id=project_id, hit_count=row.hit_count - 1
-        )
+        owner.execute(f"UPDATE lastro.gaps SET {change}".encode())
+        assert not store.resolve_gap(connection, row, project_id=project_id)
+    assert pottery.gap.status != "resolved"
+
+
+def test_no_id_at_all_closes_nothing(pottery: Pottery) -> None:
+    pottery.ask(UNASKED)
+    pottery.index(bicycles=ANSWER)
+    with pytest.raises(NotFound):
+        pottery.gaps.resolve([])
     assert pottery.gap.status == "open"
 
 

@@ -480,6 +480,7 @@ PARAMETERS: dict[str, Any] = {
     "since": datetime(2026, 1, 1, tzinfo=UTC),
     "list_gaps.status": "open",
     "set_gap_status.status": "dismissed",
+    "resolve_gap.status": "open",
     "adr_number": 1,
     "adr_status": "accepted",
     "adr_superseded_by": None,

@@ -118,29 +118,31 @@ class GapLedger:
 
     def resolve(
         self,
-        ids: Sequence[str] = (),
+        ids: Sequence[str] | None = None,
         *,
         profile: str = "default",
         progress: Progress | None = None,
     ) -> Resolved:
-        """Ask the open gaps again, or those of ``ids``, and close those that are answered now.
+        """Ask every open gap again, or those of ``ids``, and close those that are answered now.
 
         Each is asked as it was first, in its own filter. Errors: those of ``search`` too.
         """
         project_id = self._project_id()
         unknown: tuple[str, ...] = ()
         with self.engine.database.transaction(projects=[project_id]) as connection:
-            if ids:
+            if ids is None:
+                rows = store.list_gaps(connection, project_id, status="open")
+            else:
                 found, unknown = _called(connection, ids, project_id=project_id)
                 rows = store.list_gaps(connection, project_id, ids=found)
-            else:
-                rows = store.list_gaps(connection, project_id, status="open")
         resolved: list[str] = []
         degraded: Counter[str] = Counter()
         for done, row in enumerate(rows, start=1):
             outcome = search(self.engine, _request(row, profile), project=self.project)
             if is_answered(outcome):
-                resolved += [str(row.id)] if self._close(row, project_id=project_id) else []
+                with self.engine.database.transaction(projects=[project_id]) as connection:
+                    if store.resolve_gap(connection, row, project_id=project_id):
+                        resolved.append(str(row.id))
             elif not is_gap(outcome):
                 degraded.update({part.reason for part in outcome.degraded})
             if progress is not None:
@@ -177,22 +179,17 @@ class GapLedger:
         with self.engine.database.transaction(projects=[project_id]) as connection:
             [found], _unknown = _called(connection, [id_], project_id=project_id)
             [row] = store.list_gaps(connection, project_id, ids=[found])
-            line: dict[str, Any] = {
-                "question": row.query,
-                "language": language or detect_language(row.query, languages=self.engine.languages),
-            }
-            line |= {"filter": row.filter} if row.filter else {}
-            if unanswerable:
-                line["unanswerable"] = True
-            else:
-                named = _places(connection, places, project_id=project_id)
-                line["answers"] = [answer_json(Answer(place=p, grade=grade)) for p in named]
+            named = list(_places(connection, places, project_id=project_id))
+            line = _line(
+                row,
+                tuple(Answer(place=place, grade=grade) for place in named),
+                language=language or detect_language(row.query, languages=self.engine.languages),
+            )
             [question] = parse_questions([line], name=golden)
             version, kept = _add(connection, question, name=golden, project_id=project_id)
             store.set_gap_status(connection, [found], project_id=project_id, status="accepted")
-            judged = judged_chunks(
-                connection, golden_set(golden, (question,)), project_id=project_id
-            )
+            alone = golden_set(golden, (question,))
+            judged = judged_chunks(connection, alone, project_id=project_id)
         return Accepted(
             id=str(found),
             golden=golden,
@@ -203,13 +200,6 @@ class GapLedger:
                 place_text(question.answers[at]) for one in judged for at in one.not_indexed
             ),
         )
-
-    def _close(self, row: GapRow, *, project_id: int) -> bool:
-        """Whether it could be closed: nobody missed it while it was asked again."""
-        with self.engine.database.transaction(projects=[project_id]) as connection:
-            return store.resolve_gap(
-                connection, row.id, project_id=project_id, hit_count=row.hit_count
-            )
 
     def _project_id(self) -> int:
         return project_id_of(self.engine.database, self.project)
@@ -239,11 +229,20 @@ def _called(
     if several is not None:
         raise InvalidInput(f"several gaps begin with {several}", remedy="give more digits")
     if not found:
-        raise NotFound(
-            f"this project has no gap {' or '.join(wanted.values())}", remedy="see `lastro gaps`"
-        )
+        named = " or ".join(wanted.values()) or "without an id"
+        raise NotFound(f"this project has no gap {named}", remedy="see `lastro gaps`")
     unknown = tuple(text for digits, text in wanted.items() if digits not in found)
     return list(dict.fromkeys(id_ for (id_,) in found.values())), unknown
+
+
+def _line(row: GapRow, answers: Sequence[Answer], *, language: str) -> dict[str, Any]:
+    """A gap as the line of a golden set; without an answer nothing is to answer it."""
+    line: dict[str, Any] = {"question": row.query, "language": language}
+    if row.filter:
+        line["filter"] = row.filter
+    if answers:
+        return {**line, "answers": [answer_json(answer) for answer in answers]}
+    return {**line, "unanswerable": True}
 
 
 def _places(connection: AppConnection, texts: Sequence[str], *, project_id: int) -> Iterator[Place]:

@@ -113,7 +113,7 @@ def resolve(
 ) -> int:
     """Ask gaps again, and close those that are answered now."""
     with build(load_settings()) as lastro, progress_bar("asking") as progress:
-        report = lastro.gaps(project).resolve(ids or (), profile=profile, progress=progress)
+        report = lastro.gaps(project).resolve(ids or None, profile=profile, progress=progress)
     _warn_of_unknown(report.unknown)
     for reason, count in report.degraded.items():
         print_warning(f"{reason}: {count} could not be told")

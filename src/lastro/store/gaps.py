@@ -97,11 +97,16 @@ def set_gap_status(
     )
 
 
-def resolve_gap(connection: AppConnection, id_: UUID, *, project_id: int, hit_count: int) -> bool:
-    """Close a gap that was missed ``hit_count`` times; False where it was missed again."""
+def resolve_gap(connection: AppConnection, gap: GapRow, *, project_id: int) -> bool:
+    """Close a gap; False where it is no longer as ``gap`` says."""
     closed = connection.execute(
         load_queries("gaps")["resolve_gap"],
-        {"project_id": project_id, "id": id_, "hit_count": hit_count},
+        {
+            "project_id": project_id,
+            "id": gap.id,
+            "hit_count": gap.hit_count,
+            "status": gap.status,
+        },
     )
     return closed.rowcount == 1
 

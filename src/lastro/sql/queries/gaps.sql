@@ -44,10 +44,10 @@ UPDATE lastro.gaps SET status = %(status)s::text
 WHERE project_id = %(project_id)s::bigint AND id = ANY (%(ids)s::uuid[]);
 
 -- name: resolve_gap
--- Answered now, unless somebody missed meanwhile; index gaps_pkey.
+-- Answered now, unless somebody missed or decided meanwhile; index gaps_pkey.
 UPDATE lastro.gaps SET status = 'resolved'
 WHERE project_id = %(project_id)s::bigint AND id = %(id)s::uuid
-    AND hit_count = %(hit_count)s::bigint;
+    AND hit_count = %(hit_count)s::bigint AND status = %(status)s::text;
 
 -- name: forget_lost_nearest
 -- Nearest rows that are there no more, whose ids are hashes of their text; index chunks_pkey.
