@@ -6,21 +6,22 @@ here narrows it further. Keys and values are always parameters.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from psycopg.sql import SQL, Composable, Placeholder
 from psycopg.types.json import Jsonb
 
-from lastro.entry_filter import MOMENT, ZONE, Bound, EntryFilter, Moment
+from lastro.entry_filter import MOMENT, ZONE, Bound, Contains, EntryFilter, Moment, Scalar
 from lastro.errors import InvalidFilter
 from lastro.types import SCOPES, Scope
 
 # What each kind of clause demands of an attribute, which may be missing: then it is SQL's null.
 _CONTAINS = {
-    "require": SQL("coalesce({value} @> ALL ({given}::jsonb[]), false)"),
     "allow": SQL("coalesce({value} IN ('null', '[]') OR {value} @> ANY ({given}::jsonb[]), true)"),
     "forbid": SQL("NOT coalesce({value} @> ANY ({given}::jsonb[]), false)"),
-    "equals": SQL("coalesce({value} = ANY ({given}::jsonb[]), false)"),
 }
+# What an entry must have is asked of all its attributes at once: chunks_attributes_idx finds that.
+_HAS = SQL("attributes @> ANY ({given}::jsonb[])")
 _COMPARED = {
     "gte": SQL("{value} >= {bound}"),
     "gt": SQL("{value} > {bound}"),
@@ -114,18 +115,52 @@ def compile_filter(hard: HardFilter) -> Predicate:
 
 def _entry_conditions(entries: EntryFilter, parameters: dict[str, object]) -> Iterator[Composable]:
     """A condition for each clause; keys and values go into ``parameters``."""
+    if (
+        entries.types is not None
+        or entries.ranges
+        or any(c.kind in _HELD for c in entries.contains)
+    ):
+        # Nothing else has a type or an attribute; so the indexes of entries alone are used.
+        yield SQL("scope = 'entity'")
     if entries.types is not None:
         parameters["types"] = list(entries.types)
         yield SQL("entity_type = ANY (%(types)s::text[])")
     for number, clause in enumerate(entries.contains):
         key, given = f"contains_{number}_key", f"contains_{number}_values"
-        parameters[key] = clause.key
-        parameters[given] = [Jsonb(value) for value in clause.values]
-        yield _CONTAINS[clause.kind].format(value=_attribute(key), given=Placeholder(given))
+        if clause.kind in _HELD:
+            parameters[given] = [Jsonb(held) for held in _HELD[clause.kind](clause)]
+            yield _HAS.format(given=Placeholder(given))
+        else:
+            parameters[key] = clause.key
+            parameters[given] = [Jsonb(value) for value in clause.values]
+            yield _CONTAINS[clause.kind].format(value=_attribute(key), given=Placeholder(given))
     for number, span in enumerate(entries.ranges):
         key = f"range_{number}_key"
         parameters[key] = span.key
         yield _in_range(span.bounds, parameters, key=key)
+
+
+def _all_of_them(clause: Contains) -> list[dict[str, Scalar | list[Scalar]]]:
+    """What attributes contain that hold every value; one value may also stand alone."""
+    held: list[dict[str, Scalar | list[Scalar]]] = [{clause.key: list(clause.values)}]
+    if len({_as_json_compares(value) for value in clause.values}) == 1:
+        held.append({clause.key: clause.values[0]})
+    return held
+
+
+def _one_alone(clause: Contains) -> list[dict[str, Scalar]]:
+    """What attributes contain that are one of the values, and no list."""
+    return [{clause.key: value} for value in clause.values]
+
+
+_HELD = {"require": _all_of_them, "equals": _one_alone}
+
+
+def _as_json_compares(value: Scalar) -> tuple[type, str | Decimal]:
+    """Alike for values that are equal in JSON, where 1 is 1.0 and is not true."""
+    if isinstance(value, str | bool):
+        return type(value), str(value)
+    return Decimal, Decimal(str(value))
 
 
 def _in_range(bounds: Sequence[Bound], parameters: dict[str, object], *, key: str) -> Composable:

@@ -156,6 +156,15 @@ def count_up_to(connection: AppConnection, predicate: Predicate, *, limit: int) 
     return 0 if row is None else int(row[0])
 
 
+def kept_of_sample(
+    connection: AppConnection, predicate: Predicate, *, limit: int
+) -> tuple[int, int]:
+    """How many of at most ``limit`` rows of the project the filter keeps, and of how many."""
+    query = load_queries("search")["kept_of_sample"].format(filter=predicate.condition)
+    row = connection.execute(query, {**predicate.parameters, "limit": limit}).fetchone()
+    return (0, 0) if row is None else (int(row[0]), int(row[1]))
+
+
 def vector_leg(
     connection: AppConnection,
     predicate: Predicate,
@@ -164,10 +173,12 @@ def vector_leg(
     depth: int,
     exact: bool,
     scoring: LexicalScore | None = None,
+    kept_limit: int | None = None,
 ) -> list[LegRow]:
     """The ``depth`` nearest rows by cosine, best first; ``exact`` reads every kept row.
 
-    ``other`` is their lexical score, None without ``scoring`` and where a row does not match.
+    ``other`` is their lexical score, None without ``scoring`` and where a row does not match. With
+    ``kept_limit`` exact search reads no more than these, and ``matched`` is how many it read.
     """
     lexical = SQL("NULL::double precision")
     if scoring is not None:
@@ -177,6 +188,8 @@ def vector_leg(
     name = "vector_leg_exact" if exact else "vector_leg_hnsw"
     query = load_queries("search")[name].format(filter=predicate.condition, lexical=lexical)
     parameters = {**predicate.parameters, "embedding": HalfVector(embedding), "depth": depth}
+    if exact:
+        parameters["kept_limit"] = kept_limit
     return _leg_rows(connection, query, parameters)
 
 

@@ -76,14 +76,27 @@ SELECT count(*) FROM (
     LIMIT %(limit)s
 ) AS kept;
 
+-- name: kept_of_sample
+-- How many of some rows the filter keeps, and of how many: the first ones by their ids, which are
+-- hashes, so that no order in which rows were stored tells. Index chunks_pkey.
+SELECT count(*) FILTER (WHERE {filter}), count(*) FROM (
+    SELECT project_id, scope, source_path, entity_type, attributes
+    FROM lastro.searchable
+    WHERE project_id = %(project_id)s::bigint
+    ORDER BY id
+    LIMIT %(limit)s
+) AS sample;
+
 -- name: vector_leg_exact
--- Cosine with every row that the filter keeps; ties by place. No vector index, on purpose. The words
--- of those that are left are read by chunks_pkey.
+-- Cosine with every row that the filter keeps, or with kept_limit of them, which matched counts;
+-- ties by place. No vector index, on purpose. The words of those that are left are read by
+-- chunks_pkey.
 WITH kept AS MATERIALIZED (
     SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
         effective_at, embedding <=> %(embedding)s::halfvec AS distance
     FROM lastro.searchable
     WHERE {filter} AND embedding_model IS NOT NULL
+    LIMIT %(kept_limit)s
 ),
 nearest AS MATERIALIZED (
     SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
@@ -95,7 +108,7 @@ nearest AS MATERIALIZED (
 SELECT id, document_id, language, place, ordinal, char_start, char_end,
     rule_weight::numeric::float8 AS rule_weight,
     date_part('epoch', now() - effective_at) / 86400 AS age_days,
-    1 - distance AS score, {lexical} AS other, 0::bigint AS matched
+    1 - distance AS score, {lexical} AS other, (SELECT count(*) FROM kept) AS matched
 FROM (
     SELECT n.id, n.document_id, n.language, n.place, n.ordinal, n.char_start, n.char_end,
         n.rule_weight, n.effective_at, n.distance, s.token_count,
