@@ -33,6 +33,7 @@ from lastro.leg_cache import GoldenUsed
 from lastro.lexical_sql import NEARNESS, RANK_WEIGHTS, VERBOSITY
 from lastro.ollama_settings import OllamaSettings
 from lastro.profiles import ADR_0080, DEFAULT, RAW_THRESHOLDS, Profile, Thresholds
+from lastro.rules import RuleReport
 from lastro.runs import Run
 from lastro.sources.files import MISSING_CONTENT, FilePatterns
 from lastro.store import SelfCheck
@@ -75,8 +76,9 @@ def page(name: str) -> str:
 def test_the_public_names_are_these():
     assert lastro.__all__ == [
         "App", "Entity", "EntityOrigin", "EntityReport", "FileOrigin", "Hit", "IndexReport",
-        "IndexRequest", "LastroError", "Outcome", "SearchRequest", "SessionOrigin", "Settings",
-        "build", "load_settings", "to_json",
+        "IndexRequest", "LastroError", "Outcome", "Rule", "RuleContext", "RuleEntry", "RuleMatch",
+        "RuleReport", "SearchRequest", "SessionOrigin", "Settings", "build", "load_settings",
+        "to_json",
     ]  # fmt: skip
 
 
@@ -211,7 +213,8 @@ def test_every_check_of_the_doctor_is_documented():
         EmbeddingCounts, EntityCounts, EntityReport, EntitySummary, Erased, Exported, FileNote,
         FileOrigin, Gap, GoldenImport, GoldenSummary, GoldenUsed, Hit, Imported, IndexReport,
         KnownProfile, Nearest, Outcome, Profile, ProjectSummary, RefusedLine, Resolved, Run,
-        ScopeCoverage, SelfCheck, SourceCoverage, Sweep, Swept, Thresholds, Upgrade, Why,
+        RuleReport, ScopeCoverage, SelfCheck, SourceCoverage, Sweep, Swept, Thresholds, Upgrade,
+        Why,
     ],
 )  # fmt: skip
 def test_each_field_of_a_printed_value_is_documented(value: type):

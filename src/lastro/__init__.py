@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lastro.config import Settings, load_settings
     from lastro.entity import Entity, EntityReport
     from lastro.errors import LastroError
+    from lastro.rules import Rule, RuleContext, RuleEntry, RuleMatch, RuleReport
     from lastro.search import SearchRequest
     from lastro.types import (
         EntityOrigin,
@@ -40,6 +41,11 @@ __all__ = [
     "IndexRequest",
     "LastroError",
     "Outcome",
+    "Rule",
+    "RuleContext",
+    "RuleEntry",
+    "RuleMatch",
+    "RuleReport",
     "SearchRequest",
     "SessionOrigin",
     "Settings",
@@ -59,6 +65,11 @@ _MODULES = {
     "IndexRequest": "lastro.types",
     "LastroError": "lastro.errors",
     "Outcome": "lastro.types",
+    "Rule": "lastro.rules",
+    "RuleContext": "lastro.rules",
+    "RuleEntry": "lastro.rules",
+    "RuleMatch": "lastro.rules",
+    "RuleReport": "lastro.rules",
     "SearchRequest": "lastro.search",
     "SessionOrigin": "lastro.types",
     "Settings": "lastro.config",

@@ -1,27 +1,55 @@
 """The filter language over one entry in Python, as ``filters`` says it in SQL. Pure.
 
-Both follow docs/reference/filters.md; a property test holds that they agree.
+Both follow docs/reference/filters.md; a test holds that they agree.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from operator import ge, gt, le, lt
 from typing import Any, assert_never, cast
 
 from lastro.entry_filter import Bound, Contains, EntryFilter, Moment, Range, parse_moment
 
-# A value that is equal to another where JSON says so: 1 is 1.0, and neither "1" nor true.
-Token = tuple[str, object]
+# Equal to another where JSON says so: 1 is 1.0, and neither "1" nor true.
+Token = str | int | Decimal | tuple[str, object]
 _COMPARED = {"gte": ge, "gt": gt, "lte": le, "lt": lt}
 
 
-def lets_through(entries: EntryFilter, *, type_: str | None, attributes: Mapping[str, Any]) -> bool:
-    """Whether an entry of this type and with these attributes meets every clause."""
-    return (
-        (entries.types is None or type_ in entries.types)
-        and all(_contains(clause, attributes.get(clause.key)) for clause in entries.contains)
-        and all(_in_range(span, attributes.get(span.key)) for span in entries.ranges)
-    )
+class Held:
+    """One entry as filters look at it; a value is read once, however many of them ask for it."""
+
+    __slots__ = ("_attributes", "_tokens", "type_")
+
+    def __init__(self, type_: str | None, attributes: Mapping[str, Any]) -> None:
+        self.type_ = type_
+        self._attributes = attributes
+        self._tokens: dict[str, frozenset[Token]] = {}
+
+    def value(self, key: str) -> Any:
+        """An attribute as it is; None where there is none."""
+        return self._attributes.get(key)
+
+    def tokens(self, key: str) -> frozenset[Token]:
+        """The values of an attribute: a single one is a list of one, and none is none."""
+        found = self._tokens.get(key)
+        if found is None:
+            value = self.value(key)
+            values = cast("list[object]", value) if isinstance(value, list) else [value]
+            found = self._tokens[key] = _tokens([] if value is None else values)
+        return found
+
+
+Matcher = Callable[[Held], bool]
+
+
+def matcher_of(entries: EntryFilter) -> Matcher:
+    """What tells whether an entry meets every clause of a filter."""
+    clauses = [*map(_contains, entries.contains), *map(_in_range, entries.ranges)]
+    if entries.types is not None:
+        clauses.insert(0, _of_type(entries.types))
+    if len(clauses) == 1:
+        return clauses[0]
+    return lambda held: all(is_met(held) for is_met in clauses)
 
 
 def asks_for(asked: EntryFilter | None, wanted: EntryFilter) -> bool:
@@ -39,20 +67,51 @@ def asks_for(asked: EntryFilter | None, wanted: EntryFilter) -> bool:
     )
 
 
-def _contains(clause: Contains, value: object) -> bool:
-    held = _tokens(_values(value))
-    wanted = _tokens(clause.values)
+def _of_type(types: tuple[str, ...]) -> Matcher:
+    return lambda held: held.type_ in types
+
+
+def _contains(clause: Contains) -> Matcher:
+    key, wanted = clause.key, _tokens(clause.values)
     match clause.kind:
         case "require":
-            return wanted <= held
+            return lambda held: wanted <= held.tokens(key)
         case "allow":
-            return not held or not wanted.isdisjoint(held)
+            return lambda held: not held.tokens(key) or not wanted.isdisjoint(held.tokens(key))
         case "forbid":
-            return wanted.isdisjoint(held)
+            return lambda held: wanted.isdisjoint(held.tokens(key))
         case "equals":
-            return not isinstance(value, list) and not wanted.isdisjoint(held)
+            return lambda held: (
+                not isinstance(held.value(key), list) and not wanted.isdisjoint(held.tokens(key))
+            )
         case _:
             assert_never(clause.kind)
+
+
+def _in_range(span: Range) -> Matcher:
+    """Whether a value is of the bounds' kind, a number or a date, and between them."""
+    read = _moment if isinstance(span.bounds[0].value, Moment) else _number
+    bounds = [(_COMPARED[bound.operator], _comparable(bound)) for bound in span.bounds]
+
+    def is_between(held: Held) -> bool:
+        found = read(held.value(span.key))
+        return found is not None and all(compare(found, end) for compare, end in bounds)
+
+    return is_between
+
+
+def _moment(value: object) -> Any:
+    return parse_moment(value) if isinstance(value, str) else None
+
+
+def _number(value: object) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return _exact(value)
+
+
+def _comparable(bound: Bound) -> Any:
+    return bound.value.when if isinstance(bound.value, Moment) else _exact(bound.value)
 
 
 def _shares(wanted: Contains, asked: Contains) -> bool:
@@ -62,51 +121,26 @@ def _shares(wanted: Contains, asked: Contains) -> bool:
 
 
 def _same_range(wanted: Range, asked: Range) -> bool:
-    return wanted.key == asked.key and {*map(_end, wanted.bounds)} <= {*map(_end, asked.bounds)}
+    def ends(span: Range) -> set[tuple[str, object]]:
+        return {(bound.operator, _comparable(bound)) for bound in span.bounds}
+
+    return wanted.key == asked.key and ends(wanted) <= ends(asked)
 
 
-def _end(bound: Bound) -> tuple[str, object]:
-    return bound.operator, _comparable(bound.value)
-
-
-def _in_range(span: Range, value: object) -> bool:
-    """Whether a value is of the bounds' kind, a number or a date, and between them."""
-    is_date = isinstance(span.bounds[0].value, Moment)
-    found: Any = None
-    if is_date:
-        found = parse_moment(value) if isinstance(value, str) else None
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        found = _exact(value)
-    return found is not None and all(
-        _COMPARED[bound.operator](found, _comparable(bound.value)) for bound in span.bounds
-    )
-
-
-def _comparable(value: float | Moment) -> Any:
-    return value.when if isinstance(value, Moment) else _exact(value)
-
-
-def _values(value: object) -> Sequence[object]:
-    """The values of an attribute; a single one is a list of one, and none is none."""
-    if value is None:
-        return ()
-    return cast("list[object]", value) if isinstance(value, list) else (value,)
-
-
-def _tokens(values: Sequence[object]) -> frozenset[Token]:
+def _tokens(values: Iterable[object]) -> frozenset[Token]:
     return frozenset(map(_token, values))
 
 
 def _token(value: object) -> Token:
     if isinstance(value, str):
-        return "text", value
+        return value
     if isinstance(value, bool):
         return "truth", value
     if isinstance(value, int | float):
-        return "number", _exact(value)
+        return _exact(value)
     return "other", repr(value)
 
 
-def _exact(number: float) -> Decimal:
+def _exact(number: float) -> int | Decimal:
     """A number as JSON writes it and PostgreSQL keeps it: 1e23 is not the double nearest to it."""
-    return Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
+    return Decimal(repr(number)) if isinstance(number, float) else number

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from lastro.entity import MAX_RULE_WEIGHT, is_number
 from lastro.entry_filter import EntryFilter, parse_filter
-from lastro.entry_matching import asks_for, lets_through
+from lastro.entry_matching import Held, Matcher, asks_for, matcher_of
 from lastro.errors import InvalidFilter, InvalidInput
 from lastro.json_lines import ReadLines, RefusedLine, read_lines
 from lastro.lexical import storable
@@ -118,17 +118,18 @@ class RuleReport:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A kept rule with its filters read."""
+    """A kept rule with its filters read; None says nothing, and holds always."""
 
     matched: Matched
     when: EntryFilter | None
-    entry: EntryFilter | None
+    matches: Matcher | None
 
 
 def standing(rule: Rule) -> Standing:
     """``rule`` with its filters read."""
     matched = Matched(name=rule.name, weight=rule.weight, reason=rule.reason)
-    return Standing(matched, parse_filter(rule.when), parse_filter(rule.entry))
+    entry = parse_filter(rule.entry)
+    return Standing(matched, parse_filter(rule.when), None if entry is None else matcher_of(entry))
 
 
 def applies(rule: Standing, asked: EntryFilter | None) -> bool:
@@ -147,12 +148,8 @@ def rule_on(
 
     ``rules`` are those that apply to the search. Errors: InvalidInput for a function that fails.
     """
-    matched = [
-        rule.matched
-        for rule in rules
-        if rule.entry is None
-        or lets_through(rule.entry, type_=entry.type, attributes=entry.attributes)
-    ]
+    held = Held(entry.type, entry.attributes)
+    matched = [rule.matched for rule in rules if rule.matches is None or rule.matches(held)]
     said = (_said(function, context, entry) for function in functions)
     return Ruling(matched=[*matched, *(one for one in said if one)], own=entry.rule_weight)
 

@@ -50,6 +50,7 @@ def hit_lines(hit: Hit, *, rank: int, width: int) -> Iterator[Text]:
         yield _record(hit.origin.adr)
     if hit.explain is not None:
         yield Text(INDENT + _parts(hit), style=FAINT)
+        yield from _ruled(hit.explain.get("rules", {"matched": (), "own": 0.0}))
     for row in snippet(hit.content, hit.highlights, width=width - len(INDENT)):
         yield Text(INDENT).append_text(row)
 
@@ -101,14 +102,23 @@ def number(value: object) -> str:
 
 
 def _parts(hit: Hit) -> str:
-    explain = dict(hit.explain or {})
+    explain = {key: value for key, value in (hit.explain or {}).items() if key != "rules"}
     vector_rank, lexical_rank = explain.pop("vectorRank", None), explain.pop("lexicalRank", None)
     parts = [
         f"vector {number(hit.vector_score)}, rank {number(vector_rank)}",
         f"lexical {number(hit.lexical_score)}, rank {number(lexical_rank)}",
-        *(f"{key} {number(value)}" for key, value in explain.items()),
+        *(f"{key} {_flat(value)}" for key, value in explain.items()),
     ]
     return " · ".join(parts)
+
+
+def _ruled(said: Mapping[str, Any]) -> Iterator[Text]:
+    """A line for each rule that matched, and for the entry's own weight, where there are any."""
+    for rule in said["matched"]:
+        named = f"rule {rule['name']} {rule['weight']:+.3f}: {rule['reason']}"
+        yield Text(INDENT + escaped(named), style=FAINT)
+    if said["own"]:
+        yield Text(f"{INDENT}own rule weight {said['own']:+.3f}", style=FAINT)
 
 
 def snippet(content: str, highlights: Sequence[tuple[int, int]], *, width: int) -> list[Text]:
