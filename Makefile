@@ -7,7 +7,7 @@ help:
 	@echo "make check   lint, types, imports"
 	@echo "make bench   figures of quality and speed (LASTRO_BENCH_DATA names the folder of sets)"
 	@echo "make calibrate-default    choose the shipped numbers anew, on the same folder of sets"
-	@echo "make soak    long runs: kills and load"
+	@echo "make soak    long runs: kills, load and filters"
 
 demo:
 	@sh scripts/environment.sh

@@ -2,9 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import date
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from databases import address, scratch_database
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from leaking import BOUNDS, DATES, KEYS, VALUES, kind, lets_through
 from psycopg.sql import SQL
 from psycopg.types.json import Jsonb
 from rows import add_chunk, add_project
@@ -117,10 +117,6 @@ def same_kind(attributes: dict[str, Any], found: list[dict[str, Any]]) -> bool:
         attributes == one and list(map(kind, attributes.values())) == list(map(kind, one.values()))
         for one in found
     )
-
-
-def kind(value: Any) -> str:
-    return "number" if type(value) in {int, float} else type(value).__name__
 
 
 @pytest.mark.parametrize("key", ["types", "require", "allow", "forbid", "equals", "range"])
@@ -240,14 +236,6 @@ def test_the_dates_are_those_of_the_calendar(text: str) -> None:
 
 # --- zero leak
 
-# Few values, so that filters and entries meet often.
-KEYS = ("colour", "size", "due")
-VALUES = (
-    "red", "blue", "Red", "", "1", 1, 1.0, 2.5, -3, 10**18, True, False,
-    "2026-03-01", "2026-03-01T12:00:00+02:00", "2026-02-30", "soon",
-)  # fmt: skip
-BOUNDS = (0, 1, 2.5, -3)
-DATES = ("2026-03-01", "2026-03-01T10:00:00Z", "2027-01-01")
 attributes_of = st.dictionaries(
     st.sampled_from(KEYS),
     st.none() | st.sampled_from(VALUES) | st.lists(st.sampled_from(VALUES), max_size=3),
@@ -276,56 +264,6 @@ filters_of = st.fixed_dictionaries(
         "range": st.dictionaries(st.sampled_from(KEYS), bounds, min_size=1, max_size=2),
     },
 )
-
-
-def lets_through(said: Mapping[str, Any], type_: str, attributes: Mapping[str, Any]) -> bool:
-    """The page in plain Python, over JSON texts: there 1 and true differ."""
-
-    def clause(part: str, key: str, asked: Any) -> bool:
-        value = attributes.get(key)
-        wanted = {token(one) for one in (asked if isinstance(asked, list) else [asked])}
-        is_list = isinstance(value, list)
-        held = (
-            {token(one) for one in (value if is_list else [value])} if value is not None else set()
-        )
-        if part == "require":
-            return wanted <= held
-        if part == "allow":
-            return not held or bool(wanted & held)
-        if part == "forbid":
-            return not wanted & held
-        return not is_list and bool(wanted & held)
-
-    return ("types" not in said or type_ in said["types"]) and all(
-        clause(part, key, asked)
-        for part in ("require", "allow", "forbid", "equals")
-        for key, asked in said.get(part, {}).items()
-    ) and all(
-        in_range(attributes.get(key), limits) for key, limits in said.get("range", {}).items()
-    )  # fmt: skip
-
-
-def token(value: Any) -> tuple[str, Any]:
-    return (kind(value), Decimal(str(value)) if kind(value) == "number" else value)
-
-
-def in_range(value: Any, limits: Mapping[str, Any]) -> bool:
-    comparable: Any = None
-    if isinstance(next(iter(limits.values())), str):
-        comparable = parse_moment(value) if isinstance(value, str) else None
-        ends = {name: parse_moment(end) for name, end in limits.items()}
-    else:
-        comparable = Decimal(str(value)) if kind(value) == "number" else None
-        ends = {name: Decimal(str(end)) for name, end in limits.items()}
-    if comparable is None:
-        return False
-    compare = {
-        "gte": lambda end: comparable >= end,
-        "gt": lambda end: comparable > end,
-        "lte": lambda end: comparable <= end,
-        "lt": lambda end: comparable < end,
-    }
-    return all(compare[name](end) for name, end in ends.items())
 
 
 @settings(max_examples=150)

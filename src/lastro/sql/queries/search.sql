@@ -16,9 +16,9 @@ WHERE p.slug = %(slug)s;
 
 -- name: corpus
 -- By language, most rows first, rows and mean lengths at the last refresh (corpus_stats_pkey); rows
--- in the vector index by the server's last count, 0 before one; documents that lack vectors
--- (documents_incomplete_idx); sources that a run works on or was interrupted at (sources_pkey);
--- whether the project has words of its own (words_pkey).
+-- in the vector index by the server's last count, 0 before one; published documents that lack
+-- vectors (documents_incomplete_idx); sources that a run works on or was interrupted at
+-- (sources_pkey); whether the project has words of its own (words_pkey).
 SELECT s.languages, s.counts, s.lengths, s.lexemes,
     coalesce(
         (
@@ -30,6 +30,7 @@ SELECT s.languages, s.counts, s.lengths, s.lexemes,
     (
         SELECT count(*) FROM lastro.documents
         WHERE project_id = %(project_id)s AND state = 'incomplete'
+            AND (kind <> 'entity' OR metadata ->> 'status' = 'published')
     ),
     (
         SELECT count(*) FROM lastro.sources
