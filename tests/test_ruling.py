@@ -18,7 +18,10 @@ from lastro.embedders.deterministic import DeterministicEmbedder
 from lastro.entities import upsert_entities
 from lastro.entity import Entity
 from lastro.errors import InvalidInput, NotFound
-from lastro.profiles import KB_RRF, SHIPPED
+from lastro.golden import Answer, GoldenQuestion, golden_set
+from lastro.leg_cache import cache_golden
+from lastro.places import EntityPlace
+from lastro.profiles import DEFAULT, KB_RRF, SHIPPED, Profile
 from lastro.rules import MAX_RULES, Rule, RuleContext, RuleEntry, RuleMatch
 from lastro.ruling import list_rules, remove_rules, upsert_rules
 from lastro.search import Engine, SearchRequest, find, search
@@ -342,6 +345,24 @@ def test_candidates_before_any_threshold_have_their_rules(shop: Shop) -> None:
         ("far", 1.0),
         ("near", 0.0),
     ]
+
+
+@pytest.mark.parametrize("profile", [DEFAULT, KB_RRF])
+def test_a_calibration_knows_what_rules_say_whatever_they_weigh_so_far(
+    shop: Shop, profile: Profile
+) -> None:
+    shop.put(NEAR, FAR)
+    shop.rule(replace(WEDDING_FIRST, when=None, weight=0.5))
+    answers = (Answer(place=EntityPlace(entity="far"), grade=1),)
+    question = GoldenQuestion(id="q", question=QUERY, language="en", answers=answers)
+    (captured,) = cache_golden(
+        shop.engine,
+        golden_set("g", [question]),
+        project="shop",
+        profile=profile,
+        progress=lambda _done: None,
+    )
+    assert captured.rule.tolist() == [0.5, 0.0]  # in the order of their keys: far, near
 
 
 # --- kept

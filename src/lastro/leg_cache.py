@@ -185,6 +185,7 @@ def cache_golden(
 ) -> list[CachedQuestion]:
     """The legs of every question of ``golden``, run as ``profile`` runs them, in the set's order.
 
+    Rules are asked whatever their weight, since a setting that is replayed may give them one.
     A question's group is its language, unless ``group`` names one.
     Errors: NotFound for the project, EmbedderMismatch, ProviderError where the embedder fails.
     """
@@ -193,6 +194,7 @@ def cache_golden(
         judged = judged_chunks(connection, golden, project_id=project_id)
     embed_questions(engine, [entry.question.question for entry in judged])
     made: list[CachedQuestion] = []
+    asking = replace(profile, rule_weight=profile.rule_weight or 1.0)
     for number, entry in enumerate(judged):
         progress(number)
         request = SearchRequest(
@@ -200,7 +202,7 @@ def cache_golden(
             scopes=entry.question.scopes,
             path_prefix=entry.question.path_prefix,
             filter=entry.question.entry_filter,
-            profile=profile,
+            profile=asking,
         )
         judgement = _golden_judgement(entry, group=group or entry.question.language)
         made.append(_capture(engine, request, judgement, project=project))
