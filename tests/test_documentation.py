@@ -75,7 +75,7 @@ def page(name: str) -> str:
 
 def test_the_public_names_are_these():
     assert lastro.__all__ == [
-        "App", "Entity", "EntityOrigin", "EntityReport", "FileOrigin", "Hit", "IndexReport",
+        "App", "Entity", "EntityOrigin", "EntityReport", "FileOrigin", "Gap", "Hit", "IndexReport",
         "IndexRequest", "LastroError", "Outcome", "Rule", "RuleContext", "RuleEntry", "RuleMatch",
         "RuleReport", "SearchRequest", "SessionOrigin", "Settings", "build", "load_settings",
         "to_json",

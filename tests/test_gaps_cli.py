@@ -41,7 +41,7 @@ def listed(lastro: Run, *more: str) -> list[dict]:
 def test_a_search_says_in_which_gap_it_was_counted(lastro: Run) -> None:
     id_ = asked(lastro)
     _, out, err = lastro("search", UNASKED)
-    assert f"recorded as gap {id_[:8]}; see `lastro gaps`" in out
+    assert f" · recorded as gap {id_[:8]} · " in out
     assert err == ""
     assert "gapId" not in json.loads(lastro("search", "kiln Fridays", "--format", "json")[1])
 

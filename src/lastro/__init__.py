@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lastro.config import Settings, load_settings
     from lastro.entity import Entity, EntityReport
     from lastro.errors import LastroError
+    from lastro.gap import Gap
     from lastro.rules import Rule, RuleContext, RuleEntry, RuleMatch, RuleReport
     from lastro.search import SearchRequest
     from lastro.types import (
@@ -36,6 +37,7 @@ __all__ = [
     "EntityOrigin",
     "EntityReport",
     "FileOrigin",
+    "Gap",
     "Hit",
     "IndexReport",
     "IndexRequest",
@@ -60,6 +62,7 @@ _MODULES = {
     "EntityOrigin": "lastro.types",
     "EntityReport": "lastro.entity",
     "FileOrigin": "lastro.types",
+    "Gap": "lastro.gap",
     "Hit": "lastro.types",
     "IndexReport": "lastro.types",
     "IndexRequest": "lastro.types",

@@ -31,8 +31,6 @@ def outcome_lines(outcome: Outcome, *, width: int) -> Iterator[Text]:
     if not outcome.hits:
         found = "candidates were found, and none is evidence enough" if outcome.abstained else ""
         yield Text("no hit" + (f": {found}" if found else ""))
-    if outcome.gap_id is not None:
-        yield Text(f"recorded as gap {short_gap(outcome.gap_id)}; see `lastro gaps`", style=FAINT)
     if outcome.explain is not None:
         yield from _explained(outcome.explain)
     yield _footer(outcome)
@@ -188,6 +186,8 @@ def _footer(outcome: Outcome) -> Text:
     ]
     if outcome.abstained:
         parts.append("abstained")
+    if outcome.gap_id is not None:
+        parts.append(f"recorded as gap {short_gap(outcome.gap_id)}")
     if outcome.degraded:
         reasons = dict.fromkeys(part.reason for part in outcome.degraded)
         parts.append(f"degraded: {', '.join(reasons)}")
