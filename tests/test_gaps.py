@@ -170,6 +170,13 @@ def test_a_question_that_is_not_to_be_recorded_is_not(pottery: Pottery) -> None:
     assert pottery.counts() == {}
 
 
+def test_a_question_longer_than_any_key_is_counted(pottery: Pottery) -> None:
+    query = " ".join(f"bicycle{n}" for n in range(7_000))
+    for _ in range(2):
+        assert pottery.ask(query).gap_id is not None
+    assert pottery.counts() == {query: 2}
+
+
 def test_a_search_that_is_refused_counts_nothing(pottery: Pottery) -> None:
     with pytest.raises(InvalidInput):
         pottery.ask("  ")
@@ -296,6 +303,18 @@ def test_the_nearest_passage_is_one_that_the_filter_keeps(pottery: Pottery) -> N
     assert nearest_key(pottery) != "lead white"
     pottery.ask(UNASKED, profile=silent, scopes=["entity"])
     assert {nearest_key_of(gap) for gap in pottery.gaps.list()} >= {"lead white"}
+
+
+@pytest.mark.parametrize("status", ["draft", "archived"])
+def test_a_passage_that_nobody_may_see_is_never_nearest(pottery: Pottery, status: str) -> None:
+    silent = replace(SHIPPED["default"], threshold=2.0)
+    pottery.keep("celadon", "A green glaze.")
+    pottery.ask(UNASKED, profile=silent, scopes=["entity"])
+    before = pottery.gap.nearest
+    pottery.keep("lead white", UNASKED, status=status)
+    pottery.ask(UNASKED, profile=silent, scopes=["entity"])
+    assert pottery.gap.nearest == before
+    assert nearest_key(pottery) == "celadon"
 
 
 def nearest_key(pottery: Pottery) -> str | None:
