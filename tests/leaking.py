@@ -32,6 +32,7 @@ from lastro.filters import HardFilter, compile_filter
 from lastro.profiles import SHIPPED
 from lastro.search import Engine, SearchRequest, find, search
 from lastro.types import EntityOrigin, Outcome
+from lastro.why import why
 from lastro.wire import to_json
 from lastro.writing import Writer
 
@@ -260,6 +261,11 @@ class Shelf:
     def ask(self, request: SearchRequest) -> Outcome:
         return search(self.engine, request, project=OURS)
 
+    def why(self, request: SearchRequest, expect: str) -> str:
+        """All that ``why`` says of an entry to whoever is not its keeper."""
+        told = why(self.engine, request, expect=expect, project=OURS)
+        return json.dumps(to_json(told), sort_keys=True)
+
     def candidates(self, request: SearchRequest) -> set[str]:
         """The keys of everything that the legs hand on, whatever its evidence."""
         found = find(self.engine, request, project=OURS)
@@ -348,6 +354,8 @@ def check_search(both: Shelves, drawn: Round, said: Mapping[str, Any], dice: ran
     assert whole.explain is not None
     # Fewer than a leg's depth: each that the filter keeps is a candidate, and nothing else is.
     assert whole.explain["candidates"] == len(allowed), request
+    expect = dice.choice([*drawn.shown, *drawn.hidden]).key
+    assert both.whole.why(request, expect) == both.bare.why(request, expect)
 
 
 def check_forbidden(shelf: Shelf, dice: random.Random) -> bool:

@@ -168,8 +168,8 @@ def test_a_file_with_a_mark_in_its_name_is_found_whole(railway: Railway):
         ({"scopes": ["adr"]}, ("scopes",)),
         ({"path_prefix": "docs/yard/"}, ("pathPrefix",)),
         ({"scopes": ["adr"], "path_prefix": "docs/yard/"}, ("scopes", "pathPrefix")),
-        ({"filter": {"types": ["faq"]}}, ("filter",)),
-        ({"scopes": ["docs"], "filter": {"require": {"a": 1}}}, ("filter",)),
+        ({"filter": {"types": ["faq"]}}, ("filter.types",)),
+        ({"scopes": ["docs"], "filter": {"require": {"a": 1}}}, ("filter.require.a",)),
     ],
 )
 def test_the_filter_that_took_a_passage_away_is_named(railway: Railway, hard, filtered_by):

@@ -192,11 +192,27 @@ class App:
 
         return GapLedger(engine=self.engine, project=self.project_name(project))
 
-    def why(self, request: SearchRequest, *, expect: str, project: str | None = None) -> "Why":
-        """Where a passage fell out of a search; see ``lastro.why.why`` for errors."""
+    def why(
+        self,
+        request: SearchRequest,
+        *,
+        expect: str,
+        project: str | None = None,
+        keeper: bool = False,
+    ) -> "Why":
+        """Where a passage fell out of a search; see ``lastro.why.why`` for errors.
+
+        Only the ``keeper`` of a knowledge base is told of entries that the search may not see.
+        """
         from lastro import why
 
-        return why.why(self.engine, request, expect=expect, project=self.project_name(project))
+        return why.why(
+            self.engine,
+            request,
+            expect=expect,
+            project=self.project_name(project),
+            keeper=keeper,
+        )
 
     def index(self, request: IndexRequest, *, progress: Progress | None = None) -> IndexReport:
         """Index a repository or folder; see ``lastro.indexing.index`` for errors."""

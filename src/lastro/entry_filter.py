@@ -147,6 +147,18 @@ def _plain(value: Scalar) -> Scalar:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def each_clause(entries: EntryFilter) -> dict[str, EntryFilter]:
+    """Every clause as a filter of its own, by its name: ``types``, ``forbid.avoid``, …"""
+    made: dict[str, EntryFilter] = {}
+    if entries.types is not None:
+        made["types"] = EntryFilter(types=entries.types)
+    for clause in entries.contains:
+        made[f"{clause.kind}.{clause.key}"] = EntryFilter(contains=(clause,))
+    for span in entries.ranges:
+        made[f"range.{span.key}"] = EntryFilter(ranges=(span,))
+    return made
+
+
 def parse_moment(text: str) -> datetime | None:
     """The time that a date or time in ISO 8601 names, in UTC where it has no zone; else None."""
     if _MOMENT.fullmatch(text) is None:

@@ -29,13 +29,19 @@ from lastro.why_stages import (
     words_of,
 )
 
+# Before a key, where a place is meant to be an entry; reports of golden sets write it so.
+ENTRY = "entry "
 # What is named of the hits above.
 MAX_ABOVE = 3
 
 
-def why(engine: Engine, request: SearchRequest, *, expect: str, project: str) -> Why:
+def why(
+    engine: Engine, request: SearchRequest, *, expect: str, project: str, keeper: bool = False
+) -> Why:
     """Where the passage at ``expect`` (path, path#section or path:10-20) fell out of a search.
 
+    ``expect`` may be an entry too: its key where no file is called so, or ``entry KEY``. Only who
+    is its ``keeper`` is told of one that this search may not see; for anyone else there is none.
     Of several chunks there, the one that came furthest; ties by fused rank, then in the order of
     the text. Errors: InvalidInput for a place that is none, and those of ``search``.
     """
@@ -46,18 +52,47 @@ def why(engine: Engine, request: SearchRequest, *, expect: str, project: str) ->
     with engine.database.transaction(projects=[project_id], settings=limits) as connection:
         sources = store.project_sources(connection, project_id)
         paths = store.file_places(connection, project_id)
+        if expect not in paths:
+            key = expect.removeprefix(ENTRY)
+            entry = _entry(connection, key, request, project_id=project_id, keeper=keeper)
+            if entry:
+                stages = stages_of(request, found)
+                return _explained(connection, stages, entry, known=known, name_source=False)
+            if key != expect:
+                return why_remedies.no_such_entry(key, known=known)
         place = parse_place(expect, paths=paths)
         named = [path for path in paths if normal_path(path) == place.path]
         if not named:
             reason = _skipped_for(place, sources)
             return why_remedies.no_such_file(place, paths, reason=reason, known=known)
-        chunks = store.expected_chunks(connection, named, project_id=project_id)
+        chunks = store.expected_chunks(connection, named, project_id=project_id, kind="file")
         there = [chunk for chunk in chunks if covers(place, chunk.place)]
         if not there:
             lie = [chunk.place for chunk in chunks]
             return why_remedies.no_such_part(place, lie, known=known)
         stages = stages_of(request, found)
         return _explained(connection, stages, there, known=known, name_source=len(sources) > 1)
+
+
+def _entry(
+    connection: AppConnection, key: str, request: SearchRequest, *, project_id: int, keeper: bool
+) -> list[ExpectedChunk]:
+    """The chunks of an entry, as far as who asks may know of them."""
+    chunks = store.expected_chunks(connection, [key], project_id=project_id, kind="entity")
+    if keeper:
+        return chunks
+    predicate = compile_filter(_hard(request, project_id=project_id))
+    kept = store.kept_chunks(connection, predicate, [chunk.id for chunk in chunks])
+    return [chunk for chunk in chunks if chunk.id in kept]
+
+
+def _hard(request: SearchRequest, *, project_id: int) -> HardFilter:
+    return HardFilter(
+        project_id=project_id,
+        scopes=parse_scopes(request.scopes),
+        path_prefix=request.path_prefix,
+        entries=parse_filter(request.filter),
+    )
 
 
 def _before_any_point(request: SearchRequest, found: Found, *, expect: str) -> Why:
@@ -92,12 +127,7 @@ def _explained(
 ) -> Why:
     """The answer for the chunk that came furthest, where there is any."""
     found, request = stages.found, stages.request
-    hard = HardFilter(
-        project_id=found.project.id,
-        scopes=parse_scopes(request.scopes),
-        path_prefix=request.path_prefix,
-        entries=parse_filter(request.filter),
-    )
+    hard = _hard(request, project_id=found.project.id)
     ids = [chunk.id for chunk in there]
     predicate = compile_filter(hard)
     kept = store.kept_chunks(connection, predicate, ids)

@@ -30,11 +30,11 @@ RULES: Mapping[Rule, str] = {
 class Passage:
     """The chunk that came furthest of those at the expected place.
 
-    ``place`` names its ``source`` too where the project has several.
+    ``place`` names its ``source`` too where the project has several; an entry has no source.
     """
 
     place: str
-    source: str
+    source: str | None
     heading_path: tuple[str, ...]
     anchor: str | None
     scope: Scope

@@ -49,6 +49,16 @@ def _nearest_paths(wanted: str, paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*longer, *moved] or alike))[:MAX_NEAREST]
 
 
+def no_such_entry(key: str, *, known: Why) -> Why:
+    """Of an entry that is not there, or that who asks may not know of."""
+    return replace(
+        known,
+        point="not_indexed",
+        said=f"there is no entry {key} that this search may find",
+        remedy="see the keys with `lastro kb list`",
+    )
+
+
 def no_such_part(place: FilePlace, chunks: Sequence[ChunkPlace], *, known: Why) -> Why:
     """Of a file that is indexed, in ``chunks`` none of which lies at ``place``."""
     if not chunks:
@@ -120,9 +130,12 @@ def filtered(
             f"its path does not begin with {path_prefix}",
             "leave out --path, or shorten it",
         ),
-        "filter": ("the filter asks for attributes that it does not have", "leave out the filter"),
     }
-    told = [reasons[name] for name in filtered_by]
+    clauses = [name.removeprefix("filter.") for name in filtered_by if name.startswith("filter.")]
+    told = [reasons[name] for name in filtered_by if name in reasons]
+    if clauses:
+        named = " and ".join(clauses)
+        told.append((f"it does not pass the filter's {named}", f"leave out {named}"))
     return replace(
         known,
         point="filtered",

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from lastro import store
 from lastro.db.pool import savepoint
+from lastro.entry_filter import each_clause
 from lastro.errors import StatementTimeout
 from lastro.filters import HardFilter, Predicate, compile_filter
 from lastro.legs import LexicalLeg
@@ -169,13 +170,19 @@ def _lexemes_as_terms(leg: LexicalLeg) -> list[Term]:
 def filters_against(
     connection: AppConnection, chunk: ExpectedChunk, hard: HardFilter
 ) -> tuple[str, ...]:
-    """Which conditions shut a chunk out: ``status``, ``scopes``, ``pathPrefix``, ``filter``."""
+    """Which conditions shut a chunk out: ``status``, ``scopes``, ``pathPrefix``, ``filter``.
+
+    Of a filter each clause that does, as ``filter.types`` or ``filter.forbid.avoid``.
+    """
     if chunk.status != "published":
         return ("status",)
     alone = {
         "scopes": replace(hard, path_prefix=None, entries=None),
         "pathPrefix": replace(hard, scopes=None, entries=None),
-        "filter": replace(hard, scopes=None, path_prefix=None),
+        **{
+            f"filter.{name}": replace(hard, scopes=None, path_prefix=None, entries=one)
+            for name, one in ({} if hard.entries is None else each_clause(hard.entries)).items()
+        },
     }
     return tuple(
         name
@@ -227,6 +234,8 @@ def standings(
         lines = "" if row is None or row.line_start is None else f":{row.line_start}-{row.line_end}"
         source = row.source if row is not None and name_source else None
         place = f"{item.candidate.place}{lines}{_of_source(source)}"
+        if row is not None and row.entity_key is not None:
+            place = _entry(row.entity_key)
         told.append(standing_of(item, place, stages=stages))
     return tuple(told)
 
@@ -244,9 +253,10 @@ def standing_of(item: Ranked, place: str, *, stages: Stages) -> Standing:
 
 def passage_of(chunk: ExpectedChunk, *, name_source: bool) -> Passage:
     """An expected chunk as ``why`` tells of it."""
-    lines = f"{chunk.line_start}-{chunk.line_end}"
+    lines = f"{chunk.path}:{chunk.line_start}-{chunk.line_end}"
+    source = chunk.source if name_source else None
     return Passage(
-        place=f"{chunk.path}:{lines}{_of_source(chunk.source if name_source else None)}",
+        place=f"{lines}{_of_source(source)}" if chunk.entity is None else _entry(chunk.entity),
         source=chunk.source,
         heading_path=tuple(chunk.heading_path),
         anchor=chunk.anchor,
@@ -254,6 +264,10 @@ def passage_of(chunk: ExpectedChunk, *, name_source: bool) -> Passage:
         status=chunk.status,
         has_vector=chunk.has_vector,
     )
+
+
+def _entry(key: str) -> str:
+    return f"entry {key}"
 
 
 def _of_source(name: str | None) -> str:

@@ -9,6 +9,7 @@ from rich.text import Text
 from lastro.app import build
 from lastro.cli.hits import number
 from lastro.cli.options import (
+    FilterOption,
     Format,
     FormatOption,
     KOption,
@@ -16,6 +17,7 @@ from lastro.cli.options import (
     ProfileOption,
     ProjectOption,
     ScopeOption,
+    filter_of,
 )
 from lastro.cli.output import (
     escaped,
@@ -43,20 +45,28 @@ def why(
         typer.Option(
             "--expect",
             metavar="PLACE",
-            help="What should be found: PATH, PATH#SECTION or PATH:10-20.",
+            help="What should be found: PATH, PATH#SECTION, PATH:10-20 or an entry's KEY.",
         ),
     ],
     project: ProjectOption = None,
     k: KOption = DEFAULT_K,
     scope: ScopeOption = None,
     path: PathOption = None,
+    filter_: FilterOption = None,
     profile: ProfileOption = "default",
     format_: FormatOption = Format.TABLE,
 ) -> None:
     """Say where an expected passage fell out of a search, and what would bring it back."""
-    request = SearchRequest(query=query, k=k, scopes=scope, path_prefix=path, profile=profile)
+    request = SearchRequest(
+        query=query,
+        k=k,
+        scopes=scope,
+        path_prefix=path,
+        filter=filter_of(filter_),
+        profile=profile,
+    )
     with build(load_settings()) as app:
-        told = app.why(request, expect=expect, project=project)
+        told = app.why(request, expect=expect, project=project, keeper=True)
     for part in told.degraded:
         print_warning(f"{part.reason}: {part.detail}")
     if format_ is Format.JSON:

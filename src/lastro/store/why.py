@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 from uuid import UUID
 
 import numpy as np
@@ -20,15 +21,16 @@ from lastro.types import Scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedChunk:
-    """A chunk of a file, whatever its status."""
+    """A chunk of a file or an entry, whatever its status."""
 
     id: UUID
-    source: str
-    path: str
+    source: str | None
+    path: str | None
     heading_path: list[str]
     anchor: str | None
-    line_start: int
-    line_end: int
+    line_start: int | None
+    line_end: int | None
+    entity: str | None
     scope: Scope
     status: str
     has_vector: bool
@@ -42,6 +44,7 @@ class ExpectedChunk:
             anchor=self.anchor,
             line_start=self.line_start,
             line_end=self.line_end,
+            entity=self.entity,
         )
 
 
@@ -62,13 +65,17 @@ def file_places(connection: AppConnection, project_id: int) -> list[str]:
 
 
 def expected_chunks(
-    connection: AppConnection, places: Sequence[str], *, project_id: int
+    connection: AppConnection,
+    places: Sequence[str],
+    *,
+    project_id: int,
+    kind: Literal["file", "entity"],
 ) -> list[ExpectedChunk]:
-    """Every chunk of the files at ``places``, in the order of their text."""
+    """Every chunk of the files or entries at ``places``, in the order of their text."""
     with connection.cursor(row_factory=class_row(ExpectedChunk)) as cursor:
         return cursor.execute(
             load_queries("why")["expected_chunks"],
-            {"project_id": project_id, "places": list(places)},
+            {"project_id": project_id, "places": list(places), "kind": kind},
         ).fetchall()
 
 
