@@ -297,6 +297,13 @@ def test_what_is_imported_again_counts_as_changed_where_it_says_more(lastro: Run
     assert listed[0]["means"] == ["robe", "mantle"]
 
 
+def test_a_gap_that_lacked_a_word_is_answered_once_it_is_known(lastro: Run) -> None:
+    assert "gapId" in json.loads(lastro("search", "gown", "--format", "json")[1])
+    lastro("words", "import", write({"synonyms": ["gown", "robe"]}))
+    said = json.loads(lastro("gaps", "resolve", "--format", "json")[1])
+    assert (len(said["resolved"]), said["remaining"]) == (1, 0)
+
+
 def test_words_come_along_with_their_project(lastro: Run) -> None:
     lastro("words", "import", write({"synonyms": ["gown", "robe"]}, {"protect": "Lurex"}))
     before = lastro("words", "list", "--format", "json")
