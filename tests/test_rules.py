@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -271,6 +272,10 @@ def test_a_filter_keeps_the_same_entries_in_python_as_in_the_database(
             "rule 'r': when: allow.a: an empty list matches nothing",
         ),
         (
+            {"name": "r", "weight": 1, "reason": "x", "entry": {"types": ["t" * 20_000]}},
+            "rule 'r': entry is longer than 20,000 characters of JSON",
+        ),
+        (
             {"name": "r", "weight": 1, "reason": "x", "entry": ["dress"]},
             "rule 'r': entry: the filter is no JSON object",
         ),
@@ -323,6 +328,11 @@ def test_a_rule_is_the_same_after_its_line(name: str, weight: float, when: Any, 
         return
     rule = a_rule(name=name, weight=weight, when=when, entry=entry)
     assert parse_rule(json.loads(json.dumps(rule_json(rule)))) == rule
+
+
+def test_a_rule_may_be_made_of_any_mapping_and_sequence() -> None:
+    when = MappingProxyType({"allow": MappingProxyType({"occasion": ("wedding",)})})
+    assert rule_json(a_rule(when=when))["when"] == {"allow": {"occasion": ["wedding"]}}
 
 
 # --- what rules say of an entry

@@ -407,7 +407,7 @@ def test_a_name_that_comes_twice_is_refused(shop: Shop) -> None:
 def test_more_rules_than_a_project_keeps_are_refused_all_together(shop: Shop) -> None:
     shop.put(NEAR)
     shop.rule(*(replace(EVERY, name=str(number)) for number in range(MAX_RULES)))
-    with pytest.raises(InvalidInput, match="at most 1,000 rules"):
+    with pytest.raises(InvalidInput, match="at most 200 rules"):
         shop.rule(EVERY)
     assert len(list_rules(shop.database, project="shop")) == MAX_RULES
 
