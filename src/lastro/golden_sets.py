@@ -175,7 +175,7 @@ def remove_golden(database: Database, project: str, name: str) -> int:
 def suggest_golden(
     database: Database, project: str, *, limit: int = DEFAULT_DRAFTS, seed: int = 0
 ) -> GoldenSet:
-    """At most ``limit`` drafts from a project's headings, link texts and records, all derived.
+    """At most ``limit`` drafts from headings, entries, link texts and records, all derived.
 
     The same index and seed give the same drafts. Errors: NotFound, InvalidInput.
     """
@@ -187,8 +187,8 @@ def suggest_golden(
     drafts = suggest_questions(passages, limit=limit, seed=seed)
     if not drafts:
         raise NotFound(
-            f"the project {project!r} has no heading, link or record to ask about",
-            remedy="index its documents with `lastro index`",
+            f"the project {project!r} has no heading, link, record or entry to ask about",
+            remedy="index documents with `lastro index`, or bring entries with `lastro kb import`",
         )
     return golden_set("suggested", drafts)
 

@@ -75,9 +75,13 @@ class ChunkPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A chunk of a file as drafts are made from it; ``content`` is None where it has no link."""
+    """A chunk as drafts are made from it; ``content`` is None where it has no link.
+
+    An entry has its key and no path, and its title is its one heading.
+    """
 
     path: str
+    entity: str | None = None
     is_adr: bool
     title: str
     language: str

@@ -18,6 +18,7 @@ from markdown_it import MarkdownIt
 from lastro.golden import Answer, GoldenQuestion, question_id
 from lastro.places import (
     ChunkPlace,
+    EntityPlace,
     FilePlace,
     Passage,
     covers,
@@ -31,7 +32,7 @@ from lastro.places import (
 class _Draft:
     question: str
     language: str
-    place: FilePlace
+    place: FilePlace | EntityPlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +147,7 @@ _LINKS = MarkdownIt("commonmark")
 def suggest_questions(
     passages: Sequence[Passage], *, limit: int, seed: int
 ) -> tuple[GoldenQuestion, ...]:
-    """At most ``limit`` drafts from headings, link texts and records' titles, in turn.
+    """At most ``limit`` drafts from headings, titles of entries, link texts and records, in turn.
 
     The same passages and seed give the same drafts, whatever the order of the passages.
     """
@@ -183,7 +184,9 @@ def _merged(drafts: Iterable[_Draft]) -> list[GoldenQuestion]:
     ]
 
 
-def _place_order(place: FilePlace) -> tuple[str, tuple[str, ...]]:
+def _place_order(place: FilePlace | EntityPlace) -> tuple[str, tuple[str, ...]]:
+    if isinstance(place, EntityPlace):
+        return place.entity, ()
     return place.path, place.heading or ()
 
 
@@ -196,7 +199,9 @@ def _from_headings(passages: Sequence[Passage]) -> Iterator[_Draft]:
         yield _Draft(
             question=_heading_question(heading, passage),
             language=passage.language,
-            place=FilePlace(path=normal_path(passage.path), heading=passage.heading_path),
+            place=FilePlace(path=normal_path(passage.path), heading=passage.heading_path)
+            if passage.entity is None
+            else EntityPlace(entity=passage.entity),
         )
 
 

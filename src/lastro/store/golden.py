@@ -101,11 +101,12 @@ def delete_golden_set(connection: AppConnection, *, project_id: int, name: str) 
 
 
 def passages(connection: AppConnection, project_id: int) -> list[Passage]:
-    """Every published chunk of a project's files, as drafts of questions are made from it."""
+    """Published chunks of a project's files, and its entries, as drafts are made from them."""
     rows = connection.execute(load_queries("golden")["passages"], {"project_id": project_id})
     return [
         Passage(
             path=path,
+            entity=entity,
             is_adr=is_adr,
             title=title,
             language=language,
@@ -113,5 +114,5 @@ def passages(connection: AppConnection, project_id: int) -> list[Passage]:
             anchor=anchor,
             content=content,
         )
-        for path, is_adr, title, language, heading_path, anchor, content in rows
+        for path, entity, is_adr, title, language, heading_path, anchor, content in rows
     ]

@@ -51,13 +51,15 @@ WHERE project_id = %(project_id)s::bigint AND name = %(name)s::text
 RETURNING version;
 
 -- name: passages
--- What drafts of questions are made from: headings of a project's files, and texts with a link.
--- Index documents_place_key; the chunks are read whole.
+-- What drafts of questions are made from: headings of a project's files, texts with a link, and
+-- titles of entries. Index documents_place_key; the chunks are read whole.
 SELECT
-    c.source_path AS path, c.scope = 'adr' AS is_adr, coalesce(d.title, '') AS title, c.language,
-    c.heading_path, c.anchor,
-    CASE WHEN strpos(c.content, '](') > 0 THEN c.content END AS content
+    coalesce(c.source_path, '') AS path, c.entity_key AS entity, c.scope = 'adr' AS is_adr,
+    coalesce(d.title, '') AS title, c.language,
+    coalesce(c.heading_path, ARRAY[d.title]) AS heading_path, c.anchor,
+    CASE WHEN d.kind = 'file' AND strpos(c.content, '](') > 0 THEN c.content END AS content
 FROM lastro.documents AS d
 JOIN lastro.chunks AS c ON c.project_id = d.project_id AND c.document_id = d.id
-WHERE d.project_id = %(project_id)s::bigint AND d.kind = 'file' AND c.status = 'published'
+WHERE d.project_id = %(project_id)s::bigint AND c.status = 'published'
+    AND (d.kind = 'file' OR d.kind = 'entity' AND c.ordinal = 0)
 ORDER BY d.place, d.source, c.ordinal, c.id;
