@@ -2,7 +2,8 @@
 
 The folder that ``LASTRO_BENCH_DATA`` names holds a folder for each set, in the BEIR layout. With
 ``--what scale indexing`` a project of 100,000 rows is loaded and searched and whole repositories
-are indexed, which takes a quarter of an hour, and with ``--what trust`` each set with embedders
+are indexed, which takes a quarter of an hour, with ``--what filters`` 100,000 entries are searched
+under filters, which takes as long, and with ``--what trust`` each set with embedders
 that were made foreign to it, which takes an hour.
 """
 
@@ -15,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.default_sets import SOURCES
+from benchmarks.filters import measure_filters
 from benchmarks.indexing import measure_indexing
 from benchmarks.machine import REPOSITORY, conditions
 from benchmarks.quality import TARGETS, measure, quality_table
@@ -36,6 +38,7 @@ class Page:
     path: Path
     heading: str
     parts: tuple[str, ...]
+    mark: str = "bench"
 
 
 EXPLANATION = REPOSITORY / "docs/explanation"
@@ -49,6 +52,12 @@ PAGES = (
         path=EXPLANATION / "what-it-costs.md",
         heading="## The figures",
         parts=("scale", "indexing"),
+    ),
+    Page(
+        path=EXPLANATION / "what-it-costs.md",
+        heading="## Filters over entries",
+        parts=("filters",),
+        mark="bench-filters",
     ),
     Page(
         path=EXPLANATION / "how-far-vectors-are-trusted.md",
@@ -113,7 +122,10 @@ def _run(app: App, data: Path, options: argparse.Namespace) -> list[str]:
         is_whole = len(chosen) == len(page.parts) and not options.sets
         if is_whole and not options.print_only:
             written = between_markers(
-                page.path.read_text(encoding="utf-8"), text, heading=page.heading
+                page.path.read_text(encoding="utf-8"),
+                text,
+                heading=page.heading,
+                mark=page.mark,
             )
             page.path.write_text(written, encoding="utf-8")
     return faults
@@ -149,6 +161,12 @@ def _indexing(app: App, data: Path, _sets: list[str] | None) -> Part:
     return _figures("Whole repositories:", measure_indexing(app, data, say=_say))
 
 
+def _filters(app: App, data: Path, _sets: list[str] | None) -> Part:
+    title = f"In a knowledge base of 100,000 entries, {_today()}, by `make bench` with"
+    figures = measure_filters(app, data, say=_say)
+    return _figures(f'{title} `BENCH_ARGS="--what filters"`:', figures)
+
+
 def _figures(title: str, figures: list[Figure]) -> Part:
     missed = [f"{f.name}: {f.value:.{f.digits}f}, floor {f.floor}" for f in figures if f.missed]
     return f"{title}\n\n{figure_table(figures)}", missed
@@ -168,6 +186,7 @@ PARTS: Mapping[str, Callable[[App, Path, list[str] | None], Part]] = {
     "speed": _speed,
     "scale": _scale,
     "indexing": _indexing,
+    "filters": _filters,
     "trust": _trust,
 }
 

@@ -65,7 +65,7 @@ def measure_scale(app: App, data: Path, *, say: Say) -> list[Figure]:
     """Load the set into a scratch database, and measure everything there."""
     passages = load_passages(data / SET)
     questions = [question.text for question in load_questions(data / SET)][:QUESTIONS]
-    embedder = _Given(app.embedder, app.database)
+    embedder = Given(app.embedder, app.database)
     with scratch_database(owner_url(app.settings)) as url, _Recording(url) as database:
         pipeline = replace(app.writer().pipeline, embedder=fingerprint(embedder))
         writer = Writer(database=database, admin_url=url, embedder=embedder, pipeline=pipeline)
@@ -84,7 +84,7 @@ def measure_scale(app: App, data: Path, *, say: Say) -> list[Figure]:
 # --- loading
 
 
-class _Given:
+class Given:
     """An embedder's vectors, made before the clock runs."""
 
     def __init__(self, embedder: Embedder, cache: Database) -> None:
@@ -97,6 +97,7 @@ class _Given:
         self._known: dict[str, Vector] = {}
 
     def learn(self, texts: Sequence[str], *, role: Role, say: Say) -> None:
+        """Make the vectors of ``texts``, or take them from the cache."""
         for start in range(0, len(texts), LEARNT):
             say(f"vectors: {start:,} of {len(texts):,}")
             part = texts[start : start + LEARNT]
@@ -140,7 +141,7 @@ def _load(writer: Writer, passages: Sequence[Passage], *, project: str, say: Say
     with writer.database.transaction() as connection:
         project_id = store.ensure_project(connection, project).id
     prepared = [_prepare(p, n, writer, project_id) for n, p in enumerate(passages)]
-    assert isinstance(writer.embedder, _Given)
+    assert isinstance(writer.embedder, Given)
     texts = [text for item in prepared for text in item.texts]
     writer.embedder.learn(texts, role="document", say=say)
     say(f"storing {len(prepared):,} rows")
@@ -263,8 +264,8 @@ def _timed(engine: Engine, questions: Sequence[str]) -> tuple[Latency, Latency, 
             search(engine, request, project=PROJECT)
             noted = database.recorded(lambda: search(engine, request, project=PROJECT))  # noqa: B023
             _repeat(connection, noted)
-            took.append(_ms(lambda: search(engine, request, project=PROJECT)))  # noqa: B023
-            bare.append(_ms(lambda: _repeat(connection, noted)))  # noqa: B023
+            took.append(elapsed_ms(lambda: search(engine, request, project=PROJECT)))  # noqa: B023
+            bare.append(elapsed_ms(lambda: _repeat(connection, noted)))  # noqa: B023
     ratio = float(np.median(np.array(took) / np.array(bare)))
     return latency(took), latency(bare), ratio
 
@@ -286,7 +287,8 @@ def _repeat(
                 cursor.fetchall()
 
 
-def _ms(work: Callable[[], object]) -> float:
+def elapsed_ms(work: Callable[[], object]) -> float:
+    """How long ``work`` takes."""
     started = time.perf_counter()
     work()
     return (time.perf_counter() - started) * 1000
@@ -295,7 +297,7 @@ def _ms(work: Callable[[], object]) -> float:
 # --- recall
 
 
-def _recall_figures(database: Database, embedder: _Given, questions: Sequence[str]) -> list[Figure]:
+def _recall_figures(database: Database, embedder: Given, questions: Sequence[str]) -> list[Figure]:
     vectors = list(embedder.embed(questions[:RECALL_QUESTIONS], "query"))
     figures = [
         _recall_figure(database, f"project of {count:,} rows", vectors, project=name)
