@@ -519,6 +519,7 @@ PARAMETERS: dict[str, Any] = {
     "name": "r",
     "number": 1,
     "place": "docs/a.md",
+    "placed": True,
     "places": ["docs/7/107.md"],
     "project_id": LARGE,
     "prefix": "",

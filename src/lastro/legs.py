@@ -155,9 +155,7 @@ def read_query(
         return _all_words(connection, query, project_id=project_id, statistics=statistics)
     words = _words(connection, query, corpus=corpus, project_id=project_id)
     spoken = list(dict.fromkeys([*(row.language for row in statistics), *languages]))
-    terms = _terms(
-        connection, words, project_id=project_id, languages=spoken, statistics=statistics
-    )
+    terms = _terms(connection, words, corpus=corpus, project_id=project_id, languages=spoken)
     if not terms:
         return LexicalLeg(degraded=[_NO_TERMS], explain={"terms": []})
     present = [row.language for row in statistics]
@@ -292,19 +290,23 @@ def _terms(
     connection: AppConnection,
     words: Sequence[QueryWord],
     *,
+    corpus: Corpus,
     project_id: int,
     languages: Sequence[str],
-    statistics: Sequence[LanguageStatistics],
 ) -> tuple[Term, ...]:
     parsed = store.parse_query(
-        connection, lookups(words), project_id=project_id, languages=languages
+        connection,
+        lookups(words),
+        project_id=project_id,
+        languages=languages,
+        placed=corpus.has_words,
     )
     return query_terms(
         words,
         (ParsedForm(*row) for row in parsed),
         languages=languages,
-        row_count=sum(row.chunk_count for row in statistics),
-        row_counts={row.language: row.chunk_count for row in statistics},
+        row_count=corpus.row_count,
+        row_counts={row.language: row.chunk_count for row in corpus.statistics},
     )
 
 

@@ -132,10 +132,12 @@ def parse_query(
     *,
     project_id: int,
     languages: Sequence[str],
+    placed: bool = False,
 ) -> list[tuple[int, int, str, str, int, int]]:
     """Lexemes and frequencies of (word, form, text) under each language.
 
-    Returns (word, form, language, lexeme, df, position) rows.
+    Returns (word, form, language, lexeme, df, position) rows; the position is the first in the
+    form where lexemes are to be ``placed``, else 1.
     """
     return connection.execute(
         load_queries("search")["parse_query"],
@@ -145,6 +147,7 @@ def parse_query(
             "forms": [form[2] for form in forms],
             "languages": list(languages),
             "project_id": project_id,
+            "placed": placed,
         },
     ).fetchall()
 

@@ -48,8 +48,8 @@ FROM (
 ) AS s;
 
 -- name: parse_query
--- Each spelling of each query word under each language, as lexemes, with their frequency and their
--- first place in it.
+-- Each spelling of each query word under each language, as lexemes, with their frequency and,
+-- where those are asked for, their first places in it.
 -- Index lexeme_stats_pkey; a join would read the whole table while it has no statistics.
 SELECT
     w.word_no, w.form_no, l.language, x.lexeme,
@@ -61,12 +61,14 @@ SELECT
         ),
         0
     ),
-    x.positions[1]
+    CASE WHEN %(placed)s::boolean THEN (
+        SELECT p.positions[1] FROM unnest(lastro.text_vector(l.language, w.form)) AS p
+        WHERE p.lexeme = x.lexeme
+    ) ELSE 1 END
 FROM unnest(%(forms)s::text[], %(word_nos)s::integer[], %(form_nos)s::integer[])
     AS w (form, word_no, form_no)
 CROSS JOIN unnest(%(languages)s::text[]) AS l (language)
-CROSS JOIN LATERAL unnest(lastro.text_vector(l.language, w.form))
-    AS x (lexeme, positions, weights);
+CROSS JOIN LATERAL unnest(tsvector_to_array(lastro.text_vector(l.language, w.form))) AS x (lexeme);
 
 -- name: count_up_to
 -- How many rows the filter keeps, counted no further than the limit. Whether they have a vector is
