@@ -18,7 +18,7 @@ from lastro.entity import read_entities
 from lastro.entry_filter import parse_filter
 from lastro.language import detect_language
 from lastro.rules import read_rules
-from lastro.words import Vocabulary
+from lastro.words import Vocabulary, key_of
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "knowledge_base"
@@ -221,6 +221,12 @@ def test_each_word_finds_what_is_called_otherwise(shown: dict[str, str]) -> None
         ("IT (protected)", "web site", "policy-online"),
         ("Rio (protected)", "itself", "dress-rio"),
     ]
+
+
+def test_every_line_of_words_is_shown(script: Any) -> None:
+    shown = {key_of(word) for word in script.WORDS}
+    read = Vocabulary({}).read(lines_of("words.jsonl")).items
+    assert [line.line for line in read if not shown & {key_of(w.term) for w in line.words}] == []
 
 
 def test_a_gap_is_counted_answered_and_closed(shown: dict[str, str], script: Any) -> None:
