@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from functools import reduce
 from operator import ge, gt, le, lt
-from typing import Any, assert_never, cast
+from typing import Any, TypeVar, assert_never, cast
 
 from lastro.entry_filter import Bound, Contains, EntryFilter, Moment, Range, parse_moment
+
+T = TypeVar("T")
 
 # Equal to another where JSON says so: 1 is 1.0, and neither "1" nor true.
 Token = str | int | Decimal | tuple[str, object]
@@ -51,9 +53,9 @@ def matcher_of(entries: EntryFilter) -> Matcher:
     return reduce(_both, clauses)
 
 
-def _both(first: Matcher, second: Matcher) -> Matcher:
+def _both(first: Callable[[T], bool], second: Callable[[T], bool]) -> Callable[[T], bool]:
     """Both of them: twice as fast as ``all`` over a list."""
-    return lambda held: first(held) and second(held)
+    return lambda of: first(of) and second(of)
 
 
 def asks_for(asked: EntryFilter | None, wanted: EntryFilter) -> bool:
@@ -94,14 +96,20 @@ def _contains(clause: Contains) -> Matcher:
 
 def _in_range(span: Range) -> Matcher:
     """Whether a value is of the bounds' kind, a number or a date, and between them."""
+    key = span.key
     read = _moment if isinstance(span.bounds[0].value, Moment) else _number
-    bounds = [(_COMPARED[bound.operator], _comparable(bound)) for bound in span.bounds]
+    within = reduce(_both, map(_beyond, span.bounds))
 
     def is_between(held: Held) -> bool:
-        found = read(held.value(span.key))
-        return found is not None and all(compare(found, end) for compare, end in bounds)
+        found = read(held.value(key))
+        return found is not None and within(found)
 
     return is_between
+
+
+def _beyond(bound: Bound) -> Callable[[Any], bool]:
+    compare, end = _COMPARED[bound.operator], _comparable(bound)
+    return lambda found: compare(found, end)
 
 
 def _moment(value: object) -> Any:
