@@ -16,8 +16,9 @@ from lastro import store
 from lastro.db.pool import APP_ROLE, AppConnection, Database, connect
 from lastro.embedders import Role, fingerprint
 from lastro.embedders.protocol import NO_PREFIXES
+from lastro.entry_filter import parse_filter
 from lastro.filters import HardFilter, compile_filter
-from lastro.legs import EXACT_ROWS, SAMPLED_ROWS
+from lastro.legs import EXACT_ROWS, HNSW_SETTINGS, SAMPLED_ROWS, run_vector_leg
 from lastro.profiles import SHIPPED
 from lastro.search import Engine, SearchRequest, search
 from lastro.store import ActiveEmbedder
@@ -165,6 +166,27 @@ def test_where_a_filter_keeps_nearly_all_both_legs_go_through_the_indexes_of_pub
     assert [read_whole(plan) for plan in plans] == [set()] * len(plans)
     used = {name for plan in plans for name in indexes(plan) if name.startswith("chunks_")}
     assert used == {"chunks_pkey", "chunks_search_vector_idx", "chunks_embedding_idx"}
+
+
+def test_directly_after_the_nearest_entries_were_deleted_a_filter_still_gets_its_ten(
+    shop_url: str,
+) -> None:
+    # No VACUUM can come between: the rows are dead to this transaction alone, and in the index.
+    hard = HardFilter(project_id=SHOP, entries=parse_filter({"forbid": {"tags": "rare"}}))
+    predicate, (vector,) = compile_filter(hard), Small().embed([""], "query")
+    with (
+        Database(shop_url) as database,
+        database.transaction(projects=[SHOP], settings=HNSW_SETTINGS) as connection,
+    ):
+        near = store.vector_leg(connection, predicate, embedding=vector, depth=410, exact=True)
+        gone = [row.document_id for row in near[:400]]
+        store.delete_documents(connection, gone, project_id=SHOP)
+        corpus = store.corpus(connection, SHOP)
+        leg = run_vector_leg(connection, predicate, corpus=corpus, embedding=vector, depth=100)
+        raise psycopg.Rollback
+    assert leg.explain == {"plan": "hnsw", "found": 100}
+    found = {row.id for row in leg.rows[:10]}
+    assert len(found & {row.id for row in near[400:]}) >= 9
 
 
 def test_it_is_seen_as_the_application_under_row_level_security(shop_url: str) -> None:

@@ -2,13 +2,16 @@
 
 import io
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from lastro.cli import main
+from lastro.db.binaries import find_binaries
 from lastro.errors import EXIT_DONE, EXIT_NOT_FOUND, EXIT_PARTIAL, EXIT_USAGE
 
 ENTRIES: list[dict[str, Any]] = [
@@ -40,6 +43,9 @@ ENTRIES: list[dict[str, Any]] = [
     },
 ]
 BAD = ["{", '{"key": "x", "title": "X", "text": "x", "type": "t", "status": "hidden"}']
+
+# No dictionary shortens it, and nothing else in a database is called so.
+MARKER = "quarzubix"
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -178,3 +184,44 @@ def test_a_file_that_is_not_there_is_not_found(lastro: Run, tmp_path: Path) -> N
     assert lastro("kb", "import", "none.jsonl")[0] == EXIT_NOT_FOUND
     code, _, err = lastro("kb", "import", str(tmp_path))
     assert (code, "cannot be read" in err) == (EXIT_USAGE, True)
+
+
+# --- erased for good
+
+
+def test_an_erased_entry_leaves_no_word_in_a_dump_nor_a_vector_in_the_cache(
+    lastro: Run, owner: psycopg.Connection, owner_url: str, tmp_path: Path
+) -> None:
+    def put(text: str, *, status: str = "published") -> None:
+        secret = {"key": "secret", "title": MARKER, "text": text, "type": "t", "status": status,
+                  "attributes": {MARKER: [MARKER]}}  # fmt: skip
+        plain = {"key": "plain", "title": "Tides", "text": "The moon pulls.", "type": "t"}
+        said = "".join(f"{json.dumps(one)}\n" for one in (secret, plain))
+        (tmp_path / "kb.jsonl").write_text(said, encoding="utf-8")
+        assert lastro("kb", "import", "kb.jsonl")[0] == EXIT_DONE
+
+    put(f"What {MARKER} was at first.")
+    put(f"What {MARKER} was then.", status="draft")
+    put(f"What {MARKER} is.")
+    lastro("search", f"what of {MARKER}")
+    asked = {"question": MARKER, "language": "en", "answers": [{"entity": "secret"}]}
+    (tmp_path / "set.jsonl").write_text(json.dumps(asked) + "\n", encoding="utf-8")
+    lastro("golden", "import", "set.jsonl")
+    lastro("eval", "run", "set")
+    assert MARKER in dumped(owner_url)
+    assert lastro("kb", "rm", "secret", "--erase", "--yes")[0] == EXIT_DONE
+    assert MARKER not in dumped(owner_url)
+    assert owner.execute("SELECT count(*) FROM lastro.embedding_cache").fetchone() == (1,)
+
+
+def test_erasing_an_entry_asks_first(stored: Run) -> None:
+    code, _, err = stored("kb", "rm", "hem", "--erase")
+    assert (code, "--yes" in err) == (EXIT_USAGE, True)
+    assert stored("kb", "get", "hem")[0] == EXIT_DONE
+
+
+def dumped(url: str) -> str:
+    program = find_binaries(None) / "pg_dump"
+    return subprocess.run(
+        [program, "--dbname", url], check=True, capture_output=True, text=True
+    ).stdout

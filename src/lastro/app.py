@@ -23,7 +23,7 @@ from lastro.errors import LastroError
 from lastro.golden import GoldenSet
 from lastro.profiles import Profile, load_profiles
 from lastro.search import Engine, SearchRequest
-from lastro.store import Source
+from lastro.store import Kind, Source
 from lastro.types import (
     Check,
     Coverage,
@@ -546,12 +546,14 @@ class App:
         )
         return erasing.vacuumed(erased, self._admin_url)
 
-    def erase_documents(self, paths: Sequence[str], *, project: str | None = None) -> "Erased":
-        """Erase documents for good; see ``lastro.erasing.erase_documents`` for errors."""
+    def erase_documents(
+        self, places: Sequence[str], *, project: str | None = None, kind: Kind = "file"
+    ) -> "Erased":
+        """Erase files, sessions or entries for good; ``lastro.erasing`` has the errors."""
         from lastro import erasing
 
         erased = erasing.erase_documents(
-            self.database, self.project_name(project), paths, embedder=self.embedder
+            self.database, self.project_name(project), places, embedder=self.embedder, kind=kind
         )
         return erasing.vacuumed(erased, self._admin_url)
 

@@ -58,9 +58,9 @@ def remove_project(
     """Erase a project with everything that belongs to it."""
     with build(load_settings()) as app:
         app.sources(project)  # it is there, or that is the answer
-        _confirm(f"the project {project!r}", typed=project, yes=yes)
+        confirm(f"the project {project!r}", typed=project, yes=yes)
         erased = app.erase_project(project)
-    _print_erased(erased, format_)
+    print_erased(erased, format_)
 
 
 @documents_app.command("rm")
@@ -77,12 +77,12 @@ def remove_documents(
     with build(load_settings()) as app:
         slug = app.project_name(project)
         what = paths[0] if len(paths) == 1 else f"{len(paths)} documents"
-        _confirm(f"{what!r} of the project {slug!r}", typed=slug, yes=yes)
+        confirm(f"{what!r} of the project {slug!r}", typed=slug, yes=yes)
         erased = app.erase_documents(paths, project=slug)
-    _print_erased(erased, format_)
+    print_erased(erased, format_)
 
 
-def _confirm(what: str, *, typed: str, yes: bool) -> None:
+def confirm(what: str, *, typed: str, yes: bool) -> None:
     """Go on where the user said so, or types the project's name now. Errors: InvalidInput."""
     if yes:
         return
@@ -100,7 +100,8 @@ def _confirm(what: str, *, typed: str, yes: bool) -> None:
         )
 
 
-def _print_erased(erased: Erased, format_: Format) -> None:
+def print_erased(erased: Erased, format_: Format) -> None:
+    """What is gone, with a warning while it still lies in the server's files."""
     if not erased.vacuumed:
         print_warning(
             "the database user does not own the tables, so the erased rows lie in the server's "

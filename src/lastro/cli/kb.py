@@ -9,6 +9,7 @@ import typer
 from rich.text import Text
 
 from lastro.app import build
+from lastro.cli.erasing import YesOption, confirm, print_erased
 from lastro.cli.options import Format, FormatOption, ProjectOption
 from lastro.cli.output import (
     escaped,
@@ -156,11 +157,21 @@ def _shown(entity: Entity) -> Iterator[Text]:
 def remove(
     keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="The entries.")],
     *,
+    erase: Annotated[
+        bool, typer.Option("--erase", help="For good: from caches, golden sets and runs too.")
+    ] = False,
+    yes: YesOption = False,
     project: ProjectOption = None,
     format_: FormatOption = Format.TABLE,
 ) -> int:
-    """Delete entries with their chunks."""
+    """Delete entries with their chunks, or erase them for good."""
     with build(load_settings()) as lastro:
+        if erase:
+            slug = lastro.project_name(project)
+            what = f"entry {keys[0]!r}" if len(keys) == 1 else f"{len(keys)} entries"
+            confirm(f"{what} of the project {slug!r}", typed=slug, yes=yes)
+            print_erased(lastro.erase_documents(keys, project=slug, kind="entity"), format_)
+            return EXIT_DONE
         removed = lastro.delete_entities(keys, project=project)
     unknown = [key for key in dict.fromkeys(keys) if key not in removed]
     for key in unknown:
