@@ -68,6 +68,8 @@ _PORTUGUESE_PLURALS = (
 
 # Tokens whose pieces are kept: a project's words come again and again. Some 10 MB when full.
 KNOWN_TOKENS = 65_536
+# The chunks of a document come one after another, and have one path.
+KNOWN_PATHS = 8
 
 Kind = Literal["word", "joined", "cjk", "protected"]
 
@@ -129,7 +131,10 @@ def content_extra(content: str, *, repeated_header: str = "", language: str) -> 
 
 def token_count(text: str) -> int:
     """Return the number of words in a text, stop words too; two CJK characters are a word."""
-    return sum((len(token) + 1) // 2 if is_cjk(token) else 1 for token in _tokens(text))
+    tokens = _tokens(text)
+    if text.isascii():
+        return len(tokens)
+    return sum((len(token) + 1) // 2 if is_cjk(token) else 1 for token in tokens)
 
 
 def query_words(query: str, *, terms: Sequence[KnownTerm] = ()) -> tuple[QueryWord, ...]:
@@ -220,21 +225,16 @@ def _extra(text: str, *, language: str) -> str:
     for token in _tokens(cleaned):
         if raw and token not in raw:
             found.append(token)
-        if is_cjk(token):
-            found.extend(segmentation.index_words(token))
-        elif not _is_plain(token) or language == "pt":
-            found.extend(_missed(token, language=language))
+        found += _missed(token, language)
     found.extend(_joined(match.groups()) for match in _NUMBERED_RECORD.finditer(cleaned))
     return " ".join(found)
 
 
-def _is_plain(token: str) -> bool:
-    """Whether PostgreSQL's parser makes of the token all there is to find."""
-    return token.isascii() and token.isalpha() and (token.islower() or token[1:].islower())
-
-
 @lru_cache(KNOWN_TOKENS)
-def _missed(token: str, *, language: str) -> tuple[str, ...]:
+def _missed(token: str, language: str) -> tuple[str, ...]:
+    """What PostgreSQL's parser does not make of a token: nothing, mostly."""
+    if is_cjk(token):
+        return tuple(segmentation.index_words(token))
     return tuple(_missed_of(token, language=language))
 
 
@@ -305,6 +305,7 @@ def _portuguese_singular(folded: str) -> str:
     return folded
 
 
+@lru_cache(KNOWN_PATHS)
 def _path_words(path: str, *, language: str) -> str:
     cleaned = _clean(path)
     found: list[str] = []

@@ -23,6 +23,9 @@ MAX_WORD_CHARS = 6
 MAX_RUN_CHARS = 64
 """Characters of one run of a query that are looked up."""
 
+UNKNOWN = ""
+"""What stands for a character that is no word, among words with their likelihoods."""
+
 _HAN = regex.compile(r"(?P<han>\p{Han}+)|[^\p{Han}]+")
 
 
@@ -33,8 +36,8 @@ def index_words(run: str) -> Iterator[str]:
         if not match["han"]:
             yield from _bigrams(piece)
             continue
-        words, total = _dictionary()
-        for word in _cut(piece, words, total=total):
+        words = _dictionary()
+        for word in _cut(piece, words):
             if word not in stopwords.CHINESE:
                 yield from _inner_words(word, words)
                 yield word
@@ -60,36 +63,46 @@ def query_words(run: str, frequencies: Mapping[str, int]) -> tuple[str, ...]:
     frequent = max([1, *frequencies.values()])
     known = {**frequencies, **dict.fromkeys(stopwords.CHINESE, frequent)}
     total = max(sum(frequencies.values()), 2)
-    cut = _cut(run[:MAX_RUN_CHARS], known, total=total)
+    cut = _cut(run[:MAX_RUN_CHARS], _log_likelihoods(known, total=total))
     return tuple(word for word in cut if word not in stopwords.CHINESE)
 
 
-def _cut(run: str, frequencies: Mapping[str, int], *, total: int) -> list[str]:
-    """Cut where the product of the words' frequencies is greatest; ties: the longer last word."""
+def _log_likelihoods(frequencies: Mapping[str, int], *, total: int) -> dict[str, float]:
+    """The logarithm of each word's share of ``total``; under "" that of a character unknown."""
     log_total = math.log(total)
+    found = {word: math.log(count) - log_total for word, count in frequencies.items() if count}
+    found[UNKNOWN] = math.log(0.5) - log_total
+    return found
+
+
+def _cut(run: str, words: Mapping[str, float]) -> list[str]:
+    """Cut where the product of the words' likelihoods is greatest; ties: the longer last word."""
+    unknown = words[UNKNOWN]
     best = [0.0] + [-math.inf] * len(run)
     starts = [0] * (len(run) + 1)
     for end in range(1, len(run) + 1):
         for start in range(max(0, end - MAX_WORD_CHARS), end):
-            count = frequencies.get(run[start:end], 0)
-            if not count and end - start > 1:
-                continue
-            score = best[start] + math.log(count or 0.5) - log_total
+            likelihood = words.get(run[start:end])
+            if likelihood is None:
+                if end - start > 1:
+                    continue
+                likelihood = unknown
+            score = best[start] + likelihood
             if score > best[end]:
                 best[end], starts[end] = score, start
-    words: list[str] = []
+    words_found: list[str] = []
     end = len(run)
     while end:
-        words.append(run[starts[end] : end])
+        words_found.append(run[starts[end] : end])
         end = starts[end]
-    return words[::-1]
+    return words_found[::-1]
 
 
-def _inner_words(word: str, frequencies: Mapping[str, int]) -> Iterator[str]:
+def _inner_words(word: str, words: Mapping[str, float]) -> Iterator[str]:
     for size in range(2, min(len(word), 4)):
         for start in range(len(word) - size + 1):
             piece = word[start : start + size]
-            if piece in frequencies:
+            if piece in words:
                 yield piece
 
 
@@ -101,8 +114,8 @@ def _bigrams(run: str) -> Iterator[str]:
 
 
 @functools.cache
-def _dictionary() -> tuple[Mapping[str, int], int]:
-    """The words of jieba's dictionary with their frequencies, and the sum of these.
+def _dictionary() -> Mapping[str, float]:
+    """The words of jieba's dictionary with their log likelihoods.
 
     Only its data is read: importing the package would load a cache of its own from a shared
     temporary folder.
@@ -116,4 +129,4 @@ def _dictionary() -> tuple[Mapping[str, int], int]:
             word, count, _ = line.split(" ", 2)
             if len(word) <= MAX_WORD_CHARS:
                 frequencies[word] = int(count)
-    return frequencies, sum(frequencies.values())
+    return _log_likelihoods(frequencies, total=sum(frequencies.values()))

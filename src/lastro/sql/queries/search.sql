@@ -115,7 +115,7 @@ SELECT id, document_id, language, place, ordinal, char_start, char_end,
 FROM (
     SELECT n.id, n.document_id, n.language, n.place, n.ordinal, n.char_start, n.char_end,
         n.rule_weight, n.effective_at, n.distance, s.token_count,
-        s.search_vector || ''::tsvector AS search_vector
+        s.ts_delete(search_vector, ''::text) AS search_vector
     FROM nearest AS n
     JOIN lastro.searchable AS s ON s.project_id = %(project_id)s::bigint AND s.id = n.id
     OFFSET 0
@@ -127,7 +127,7 @@ ORDER BY distance, place, ordinal, id;
 -- Before there is that index every row is sorted, and those without a vector come last.
 WITH nearest AS MATERIALIZED (
     SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
-        effective_at, token_count, search_vector || ''::tsvector AS search_vector,
+        effective_at, token_count, ts_delete(search_vector, ''::text) AS search_vector,
         embedding <=> %(embedding)s::halfvec AS distance
     FROM lastro.searchable
     WHERE {filter}
@@ -156,7 +156,7 @@ FROM (
         effective_at, {score} AS score, other
     FROM (
         SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
-            effective_at, token_count, search_vector || ''::tsvector AS search_vector,
+            effective_at, token_count, ts_delete(search_vector, ''::text) AS search_vector,
             {cosine} AS other
         FROM lastro.searchable
         WHERE {filter} AND {gate}
@@ -170,7 +170,7 @@ LIMIT %(depth)s;
 -- name: lexical_parts
 -- What the lexical score of named rows is made of, for calibration; index chunks_pkey.
 WITH named AS MATERIALIZED (
-    SELECT id, language, token_count, search_vector || ''::tsvector AS search_vector
+    SELECT id, language, token_count, ts_delete(search_vector, ''::text) AS search_vector
     FROM lastro.searchable
     WHERE project_id = %(project_id)s::bigint AND id = ANY (%(ids)s::uuid[])
 )

@@ -45,7 +45,7 @@ SELECT id, score, rank, total FROM placed WHERE id = ANY (%(ids)s::uuid[]);
 -- Lexical score and rank of the named rows among all that hold any word of the query; index
 -- chunks_search_vector_idx.
 WITH kept AS MATERIALIZED (
-    SELECT id, language, place, ordinal, token_count, search_vector || ''::tsvector AS search_vector
+    SELECT id, language, place, ordinal, token_count, ts_delete(search_vector, ''::text) AS search_vector
     FROM lastro.searchable
     WHERE {filter} AND {match}
 ),
