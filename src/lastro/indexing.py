@@ -2,15 +2,16 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from uuid import UUID
 
 from lastro import store
 from lastro.adoption import refresh_vector_scale
+from lastro.ahead import ahead
 from lastro.db.pool import Database
-from lastro.documents import FileIdentity, Prepared, prepare_file
+from lastro.documents import FileIdentity, Pipeline, Prepared, prepare_file
 from lastro.errors import InvalidInput
 from lastro.projects import (
     folder_slug,
@@ -30,6 +31,8 @@ from lastro.writing import Writer
 
 # Chunks gathered before they are embedded and stored: some megabytes, a few seconds of work.
 BATCH_CHUNKS = 256
+# Files prepared while a batch is embedded: about as many as make the next one.
+FILES_AHEAD = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,20 +266,15 @@ def _write_files(
     taken: list[SourceFile] = []
     stale = plan.stale
     batch: list[Prepared] = []
-    with open_listing(target.listing) as read:
-        for done, file in enumerate(plan.new):
+    with ahead(_read_files(target, plan.new, writer.pipeline), most=FILES_AHEAD) as files:
+        for done, item in enumerate(files):
             progress(done, len(plan.new))
-            content = read(file)
-            if isinstance(content.text, Unreadable):
-                skipped.append(FileNote(path=file.path, reason=content.text.reason))
+            if isinstance(item, FileNote):
+                skipped.append(item)
                 continue
-            prepared = prepare_file(
-                content.text.text, _identity(content.file, target), writer.pipeline
-            )
-            told = (*content.text.warnings, *prepared.warnings)
-            warnings += [FileNote(path=file.path, reason=reason) for reason in told]
-            taken.append(content.file)
-            batch.append(prepared)
+            warnings += [FileNote(path=item.file.path, reason=why) for why in item.warnings]
+            taken.append(item.file)
+            batch.append(item.prepared)
             if sum(len(item.chunks) for item in batch) >= BATCH_CHUNKS:
                 _swap(writer, batch, stale, project_id=target.project.id)
     _swap(writer, batch, stale, project_id=target.project.id)
@@ -285,6 +283,31 @@ def _write_files(
     progress(len(plan.new), len(plan.new))
     counts = count_changes(plan, taken)
     return replace(counts, skipped=tuple(skipped), warnings=tuple(warnings))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ReadFile:
+    """A file as it will be stored, and what is to be said about it."""
+
+    file: SourceFile
+    prepared: Prepared
+    warnings: tuple[str, ...]
+
+
+def _read_files(
+    target: _Target, files: Sequence[SourceFile], pipeline: Pipeline
+) -> Generator[_ReadFile | FileNote]:
+    """Read and prepare each file, or say why it has no text."""
+    with open_listing(target.listing) as read:
+        for file in files:
+            content = read(file)
+            if isinstance(content.text, Unreadable):
+                yield FileNote(path=file.path, reason=content.text.reason)
+                continue
+            identity = _identity(content.file, target)
+            prepared = prepare_file(content.text.text, identity, pipeline)
+            warnings = (*content.text.warnings, *prepared.warnings)
+            yield _ReadFile(file=content.file, prepared=prepared, warnings=warnings)
 
 
 def _identity(file: SourceFile, target: _Target) -> FileIdentity:
