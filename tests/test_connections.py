@@ -471,12 +471,13 @@ def test_the_owner_s_work_is_not_cut_short_by_the_database_s_timeouts(
 
 
 @pytest.mark.parametrize("run", ["pool", "owner"])
-def test_no_statement_is_prepared_however_often_it_runs(
+def test_a_statement_is_prepared_where_it_asks_for_that_and_never_by_its_number_of_uses(
     app_database: Database, owner_url: str, run: str
 ) -> None:
     context = app_database.transaction() if run == "pool" else connect(owner_url)
     with context as connection:
         for number in range(20):
             connection.execute("SELECT %s::integer", [number])
-        prepared = connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone()
-    assert prepared == (0,)
+        connection.execute("SELECT %s::bigint", [1], prepare=True)
+        found = connection.execute("SELECT statement FROM pg_prepared_statements").fetchall()
+    assert [text for (text,) in found if "set_config" not in text] == ["SELECT $1::bigint"]

@@ -364,6 +364,24 @@ def test_hits_are_read_by_key(library: Database) -> None:
     assert ["chunks_pkey" in indexes(plan) for plan in plans] == [True]
 
 
+def test_what_is_prepared_reads_no_large_table_whole_whatever_its_values(library: Database) -> None:
+    with library.transaction(projects=[LARGE]) as connection:
+        store.opening(connection, str(LARGE))
+        store.corpus(connection, LARGE)
+        store.ranking_numbers(connection, "default", project_id=LARGE)
+        store.parse_query(connection, [(0, 0, "a")], project_id=LARGE, languages=["en"])
+        store.fetch_hits(connection, [SOME_ID], project_id=LARGE)
+        store.cached_embeddings(connection, [bytes(32)], fingerprint="one")
+        prepared = connection.execute("SELECT statement FROM pg_prepared_statements").fetchall()
+        plans = [
+            connection.execute(f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {text}").fetchone()
+            for (text,) in prepared
+        ]
+    assert len(plans) == 7  # and the one that sets the visible projects
+    whole = {table for plan in plans if plan for table in read_whole(plan[0][0]["Plan"])}
+    assert not whole & {"chunks", "documents", "lexeme_stats", "embedding_cache"}
+
+
 # --- statistics, against a count in Python
 
 

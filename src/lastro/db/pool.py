@@ -2,6 +2,7 @@
 
 import math
 import selectors
+import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,13 +42,14 @@ TRUSTED_S = 1.0
 CONTENTION_ATTEMPTS = 5
 CONTENTION_PAUSE_S = 0.05
 
-# A generic plan ignores partial indexes: never prepare, always plan with the values. Under
+# A generic plan ignores partial indexes, so a statement is planned with its values however often it
+# is used. Prepared are only look-ups by key, which say so themselves (``prepare=True``). Under
 # SQL_ASCII, the server's or the environment's, every text would come as bytes.
 _CONNECTION: dict[str, Any] = {
     "autocommit": True,
     "client_encoding": "UTF8",
     "connect_timeout": CONNECT_TIMEOUT_S,
-    "prepare_threshold": None,
+    "prepare_threshold": sys.maxsize,
 }
 # The schema of pgvector's types and operators, and nothing else but PostgreSQL's own.
 _FIND_VECTOR = """
@@ -198,6 +200,7 @@ def set_local(
         "SELECT set_config(s.name, s.value, true)"
         " FROM unnest(%s::text[], %s::text[]) AS s (name, value)",
         [list(values), list(values.values())],
+        prepare=True,
     )
 
 

@@ -44,7 +44,9 @@ def ranking_numbers(connection: AppConnection, name: str, *, project_id: int) ->
     """What a project changes of the profile called ``name``."""
     with connection.cursor(row_factory=class_row(RankingNumbers)) as cursor:
         found = cursor.execute(
-            load_queries("profiles")["ranking_numbers"], {"project_id": project_id, "name": name}
+            load_queries("profiles")["ranking_numbers"],
+            {"project_id": project_id, "name": name},
+            prepare=True,
         ).fetchone()
     return found or RankingNumbers(body=None, chosen=False, mean=None, spread=None, looked_at=False)
 

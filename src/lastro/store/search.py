@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 from psycopg import Cursor
-from psycopg.rows import class_row
 from psycopg.sql import SQL, Composable, Composed
 
 from lastro.db.pool import AppConnection
@@ -43,9 +42,8 @@ class LegRow(NamedTuple):
     matched: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HitRow:
-    """Content and citation of a hit."""
+class HitRow(NamedTuple):
+    """Content and citation of a hit; the fields are the columns of ``fetch_hits``, in order."""
 
     id: UUID
     scope: Scope
@@ -97,7 +95,8 @@ def opening(
 
     Errors: NotFound.
     """
-    row = connection.execute(load_queries("search")["opening"], {"slug": slug}).fetchone()
+    query = load_queries("search")["opening"]
+    row = connection.execute(query, {"slug": slug}, prepare=True).fetchone()
     if row is None:
         raise no_such_project(slug)
     active = None
@@ -109,7 +108,7 @@ def opening(
 def corpus(connection: AppConnection, project_id: int) -> Corpus:
     """What a search must know of a project's rows."""
     query = load_queries("search")["corpus"]
-    row = connection.execute(query, {"project_id": project_id}).fetchone()
+    row = connection.execute(query, {"project_id": project_id}, prepare=True).fetchone()
     assert row is not None
     columns: list[list[Any]] = [column or [] for column in row[:4]]
     return Corpus(
@@ -149,6 +148,7 @@ def parse_query(
             "project_id": project_id,
             "placed": placed,
         },
+        prepare=True,
     ).fetchall()
 
 
@@ -255,8 +255,12 @@ def fetch_hits(
     connection: AppConnection, ids: Sequence[UUID], *, project_id: int
 ) -> dict[UUID, HitRow]:
     """Content and citation of the named chunks."""
-    with connection.cursor(row_factory=class_row(HitRow)) as cursor:
-        rows = cursor.execute(
-            load_queries("search")["fetch_hits"], {"project_id": project_id, "ids": list(ids)}
-        ).fetchall()
+    query = load_queries("search")["fetch_hits"]
+    parameters = {"project_id": project_id, "ids": list(ids)}
+    with connection.cursor(binary=True, row_factory=_hit_row) as cursor:
+        rows = cursor.execute(query, parameters, prepare=True).fetchall()
     return {row.id: row for row in rows}
+
+
+def _hit_row(_cursor: Cursor[Any]) -> Callable[[Sequence[Any]], HitRow]:
+    return HitRow._make

@@ -147,6 +147,7 @@ def cached_embeddings(
         rows = cursor.execute(
             load_queries("vectors")["cached_embeddings"],
             {"fingerprint": fingerprint, "hashes": list(hashes)},
+            prepare=True,
         )
         return {row[0]: np.frombuffer(row[1], dtype="<f4") for row in rows}
 

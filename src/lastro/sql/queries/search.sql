@@ -115,7 +115,7 @@ SELECT id, document_id, language, place, ordinal, char_start, char_end,
 FROM (
     SELECT n.id, n.document_id, n.language, n.place, n.ordinal, n.char_start, n.char_end,
         n.rule_weight, n.effective_at, n.distance, s.token_count,
-        s.ts_delete(search_vector, ''::text) AS search_vector
+        ts_delete(s.search_vector, ''::text) AS search_vector
     FROM nearest AS n
     JOIN lastro.searchable AS s ON s.project_id = %(project_id)s::bigint AND s.id = n.id
     OFFSET 0
@@ -145,8 +145,9 @@ ORDER BY distance, place, ordinal, id;
 -- name: lexical_leg
 -- Rows that match a candidate term, through chunks_search_vector_idx, scored by every term and
 -- read no further than the limit ({matched} tells whether it was reached); ties by place.
--- The concatenation fetches a long tsvector out of its TOAST table once, not once a term; the
--- limit and the offset keep the steps apart without storing their rows.
+-- ts_delete of a lexeme that no row holds fetches a long tsvector out of its TOAST table once, not
+-- once a term, and copies no other; the limit and the offset keep the steps apart without storing
+-- their rows.
 SELECT id, document_id, language, place, ordinal, char_start, char_end,
     rule_weight::numeric::float8 AS rule_weight,
     date_part('epoch', now() - effective_at) / 86400 AS age_days, score, other,
