@@ -27,6 +27,8 @@ from lastro.errors import (
 )
 
 AppConnection = Connection[TupleRow]
+# Said each time: a server may have another default.
+READ_COMMITTED, REPEATABLE_READ = IsolationLevel.READ_COMMITTED, IsolationLevel.REPEATABLE_READ
 T = TypeVar("T")
 
 APP_ROLE = "lastro_app"
@@ -128,7 +130,7 @@ class Database:
         Contention, upon which ``retried`` runs the whole of it again.
         """
         with self.session() as connection:
-            connection.isolation_level = IsolationLevel.REPEATABLE_READ if snapshot else None
+            connection.isolation_level = REPEATABLE_READ if snapshot else READ_COMMITTED
             with connection.transaction():
                 set_local(connection, projects=projects, settings=settings or {})
                 yield connection
