@@ -27,7 +27,7 @@ from lastro.entities import delete_entities, list_entities, upsert_entities
 from lastro.entity import Entity
 from lastro.entry_filter import MAX_CLAUSES, MAX_VALUES, EntryFilter, parse_filter, parse_moment
 from lastro.errors import EXIT_DONE, EXIT_USAGE, InvalidFilter
-from lastro.filters import HardFilter, compile_filter
+from lastro.filters import INDEXED_VALUES, HardFilter, compile_filter
 from lastro.profiles import SHIPPED
 from lastro.search import Engine, SearchRequest, find, search
 from lastro.types import EntityOrigin, Outcome
@@ -232,6 +232,39 @@ def test_the_dates_are_those_of_the_calendar(text: str) -> None:
     except ValueError:
         there = False
     assert (parse_moment(text) is not None) == there
+
+
+LARGE = 10**23  # what 1e23 means in JSON, and not what Python's float of that is
+
+
+@pytest.mark.parametrize("held", [1e23, LARGE, [1e23], [LARGE, "more"]])
+def test_a_value_that_is_required_twice_in_other_words_may_stand_alone(
+    shelf_url: str, held: Any
+) -> None:
+    assert keeps(shelf_url, held, {"require": {"a": [LARGE, 1e23]}})
+
+
+@pytest.mark.parametrize("count", [1, INDEXED_VALUES, INDEXED_VALUES + 1, MAX_VALUES])
+@pytest.mark.parametrize(
+    ("held", "is_kept"), [("v0", True), (["v0"], False), ("w", False), (None, False)]
+)
+def test_many_values_mean_what_few_mean(
+    shelf_url: str, held: Any, count: int, *, is_kept: bool
+) -> None:
+    said = {"equals": {"a": [f"v{n}" for n in reversed(range(count))]}}
+    assert keeps(shelf_url, held, said) is is_kept
+
+
+def keeps(url: str, held: Any, said: dict[str, Any]) -> bool:
+    """Whether an entry with this one attribute passes."""
+    predicate = compile_filter(HardFilter(project_id=OURS, entries=parse_filter(said)))
+    query = SQL("SELECT FROM lastro.searchable WHERE {}").format(predicate.condition)
+    with psycopg.connect(url) as owner:
+        add_chunk(owner, OURS, scope="entity", attributes=Jsonb({"a": held}))
+        owner.execute("SELECT set_config('lastro.projects', %s, true)", [f"{{{OURS}}}"])
+        found = owner.execute(query, predicate.parameters).fetchall()
+        owner.rollback()
+    return bool(found)
 
 
 # --- zero leak
