@@ -59,12 +59,14 @@ class HardFilter:
 class Predicate:
     """A condition over the columns of ``searchable`` and its parameters.
 
-    ``narrows`` says whether it keeps less than the whole of its project.
+    ``narrows`` says whether it keeps less than the whole of its project, ``asks_entries`` whether
+    for types or attributes.
     """
 
     condition: Composable
     parameters: dict[str, object]
     narrows: bool
+    asks_entries: bool = False
 
 
 def parse_scopes(names: Sequence[str] | None) -> tuple[Scope, ...] | None:
@@ -114,7 +116,12 @@ def compile_filter(hard: HardFilter) -> Predicate:
         parameters["path_from"] = prefix
     if hard.entries is not None:
         conditions.extend(_entry_conditions(hard.entries, parameters))
-    return Predicate(SQL(" AND ").join(conditions), parameters, narrows=len(conditions) > 1)
+    return Predicate(
+        SQL(" AND ").join(conditions),
+        parameters,
+        narrows=len(conditions) > 1,
+        asks_entries=hard.entries is not None,
+    )
 
 
 def _entry_conditions(entries: EntryFilter, parameters: dict[str, object]) -> Iterator[Composable]:
