@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from psycopg.sql import SQL, Identifier
 
 from lastro import entities
 from lastro.app import App
@@ -28,7 +29,8 @@ from lastro.entity import (
     read_entities,
 )
 from lastro.errors import InvalidInput, NotFound, ProviderError
-from lastro.profiles import DEFAULT
+from lastro.profiles import DEFAULT, KB_RRF
+from lastro.rules import RuleContext, RuleEntry
 from lastro.search import SearchRequest
 from lastro.turns import turn
 from lastro.types import EntityOrigin, IndexRequest
@@ -63,7 +65,7 @@ def open_app(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, owner_url: str) ->
             database=Database(url, max_size=4),
             admin_url=url,
             embedder=embedder or Counting(),
-            profiles={DEFAULT.name: DEFAULT},
+            profiles={DEFAULT.name: DEFAULT, KB_RRF.name: KB_RRF},
         )
 
     return make
@@ -367,6 +369,14 @@ def test_a_key_that_comes_twice_is_refused_and_nothing_is_stored(app: App) -> No
         ({"rule_weight": 1e7}, "rule_weight is no number from -1,000,000 to 1,000,000"),
         ({"effective_at": datetime(2026, 1, 1)}, "effective_at is no time with its zone"),  # noqa: DTZ001
         ({"effective_at": date(2026, 1, 1)}, "effective_at is no time with its zone"),
+        (
+            {"effective_at": datetime.fromisoformat("0001-01-01T00:00+14:00")},
+            "effective_at is in UTC",
+        ),
+        (
+            {"effective_at": datetime.fromisoformat("9999-12-31T23:59-14:00")},
+            "effective_at is in UTC",
+        ),
     ],
 )
 def test_what_is_no_entry_is_refused_with_its_key_and_field(
@@ -383,6 +393,40 @@ def test_what_is_no_entry_is_refused_with_its_key_and_field(
 def test_any_weight_that_is_allowed_can_be_stored(app: App, weight: float) -> None:
     app.upsert_entities([entry(rule_weight=weight)])
     assert app.entity("linen").rule_weight == weight
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Tokyo"])
+def test_the_first_and_last_date_are_read_back_by_a_rule_in_any_zone_of_the_server(
+    app: App, owner: psycopg.Connection, zone: str, open_app: Callable[..., App]
+) -> None:
+    first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
+    owner.execute(
+        SQL("ALTER DATABASE {} SET timezone = {}").format(Identifier(owner.info.dbname), zone)
+    )
+    owner.commit()
+    app.upsert_entities([entry("linen", effective_at=first), entry("wool", effective_at=last)])
+    seen: set[datetime | None] = set()
+
+    def look(_context: RuleContext, one: RuleEntry) -> None:
+        seen.add(one.effective_at)
+
+    with open_app() as anew:
+        anew.search(SearchRequest(query="washed by hand", profile="kb-rrf", rules=[look]))
+    assert seen == {first, last}
+
+
+def test_large_numbers_count_as_long_as_they_are_stored(app: App) -> None:
+    fits = MAX_ATTRIBUTES_CHARS // 400
+    app.upsert_entities([entry(attributes={"far": [1e300] * fits})])
+    assert app.entity("linen").attributes == {"far": [10**300] * fits}
+    with pytest.raises(InvalidInput, match="are longer than"):
+        entry(attributes={"far": [1e300] * 2 * fits})
+
+
+def test_a_line_that_names_a_field_twice_is_refused() -> None:
+    line = json.dumps(entity_json(entry())).replace("{", '{"status": "draft", ', 1)
+    [refused] = read_entities([line.encode()]).refused
+    assert refused.reason == "'status' stands twice in one object"
 
 
 @pytest.mark.parametrize(

@@ -477,7 +477,8 @@ def test_a_search_takes_its_filter_as_json(
     assert main([*command, '{"types": ["dress"]}']) == EXIT_DONE
     hits = json.loads(capsys.readouterr().out)["hits"]
     assert [hit["origin"]["entityKey"] for hit in hits] == ["allowed"]
-    for wrong in ("{", "null", "[]", '{"types": []}', "[" * 100_000):
+    twice = '{"forbid": {"colour": "red"}, "forbid": {"size": 1}}'
+    for wrong in ("{", "null", "[]", '{"types": []}', twice, "[" * 100_000):
         assert main([*command, wrong]) == EXIT_USAGE
         assert json.loads(capsys.readouterr().err)["error"]["code"] == "INVALID_FILTER"
 

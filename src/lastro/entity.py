@@ -114,9 +114,7 @@ def _faults(entity: Entity) -> Iterable[tuple[str, str]]:
     weight = cast("object", entity.rule_weight)
     if not is_number(weight) or abs(entity.rule_weight) > MAX_RULE_WEIGHT:
         yield "rule_weight", f"is no number from -{MAX_RULE_WEIGHT:,} to {MAX_RULE_WEIGHT:,}"
-    when = cast("object", entity.effective_at)
-    if when is not None and not (isinstance(when, datetime) and when.tzinfo is not None):
-        yield "effective_at", "is no time with its zone"
+    yield from _moment_faults(entity.effective_at)
 
 
 def _text_fault(value: object, *, max_chars: int | None = None) -> str | None:
@@ -144,8 +142,20 @@ def _attribute_faults(attributes: object) -> Iterable[tuple[str, str]]:
         if fault is not None:
             yield f"attributes.{name}", fault
             return
-    if len(json.dumps(attributes)) > MAX_ATTRIBUTES_CHARS:
+    if len(json.dumps(_written_out(attributes))) > MAX_ATTRIBUTES_CHARS:
         yield "attributes", f"are longer than {MAX_ATTRIBUTES_CHARS:,} characters of JSON"
+
+
+def _moment_faults(when: object) -> Iterable[tuple[str, str]]:
+    if when is None:
+        return
+    if not isinstance(when, datetime) or when.tzinfo is None:
+        yield "effective_at", "is no time with its zone"
+        return
+    try:
+        when.astimezone(UTC)
+    except OverflowError:  # PostgreSQL would keep it, and nobody could read it back
+        yield "effective_at", "is in UTC no time of the years 1 to 9999"
 
 
 def _value_fault(value: object) -> str | None:
@@ -155,6 +165,18 @@ def _value_fault(value: object) -> str | None:
             return "has null in its list"
         return next((fault for part in parts if (fault := _scalar_fault(part))), None)
     return None if value is None else _scalar_fault(value)
+
+
+def _written_out(value: object) -> object:
+    """With its large numbers as they are read back: PostgreSQL keeps 1e300 with all its zeros."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_written_out(part) for part in cast("list[object]", value)]
+    if isinstance(value, Mapping):
+        table = cast("Mapping[str, object]", value)
+        return {name: _written_out(part) for name, part in table.items()}
+    return value
 
 
 def _scalar_fault(value: object) -> str | None:

@@ -79,9 +79,22 @@ def require_all(read: ReadLines[T], *, of: str) -> None:
     )
 
 
+def each_key_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """The object of ``pairs``, for ``json.loads``, which of two would keep the last unsaid.
+
+    Errors: InvalidInput.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInput(f"{twice!r} stands twice in one object")
+    return found
+
+
 def _json_of(line: bytes) -> object:
     try:
-        return json.loads(line.decode("utf-8-sig").strip())
+        return json.loads(line.decode("utf-8-sig").strip(), object_pairs_hook=each_key_once)
     except UnicodeDecodeError as error:
         raise InvalidInput("it is not UTF-8") from error
     except json.JSONDecodeError as error:

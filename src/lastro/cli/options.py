@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from lastro.errors import InvalidFilter
+from lastro.errors import InvalidFilter, InvalidInput
+from lastro.json_lines import each_key_once
 
 
 class Format(StrEnum):
@@ -61,7 +62,12 @@ def filter_of(text: str | None) -> Mapping[str, Any] | None:
     if text is None:
         return None
     try:
-        said = json.loads(text)
+        said = json.loads(text, object_pairs_hook=each_key_once)
+    except InvalidInput as error:
+        raise InvalidFilter(
+            f"--filter: {error.message}",
+            remedy='name each part once, with all of its attributes: {"forbid": {"a": 1, "b": 2}}',
+        ) from error
     except (ValueError, RecursionError) as error:
         raise InvalidFilter(
             f"--filter is not JSON: {error}", remedy="""write it as '{"types": ["dress"]}'"""

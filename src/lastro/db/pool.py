@@ -251,8 +251,13 @@ def _check_url(url: str) -> str:
 
 
 def _configure(connection: AppConnection) -> None:
-    """Become the application's role, and find pgvector whatever the user's search path."""
-    connection.execute(f"SET ROLE {APP_ROLE}; SET search_path = pg_catalog, pg_temp")
+    """Become the application's role, and find pgvector whatever the user's search path.
+
+    Times are read in UTC: elsewhere the first and last of them are in a year that Python lacks.
+    """
+    connection.execute(
+        f"SET ROLE {APP_ROLE}; SET search_path = pg_catalog, pg_temp; SET timezone = 'UTC'"
+    )
     if connection.execute(_FIND_VECTOR).fetchone() is None:
         raise SchemaOutOfDate(
             "the extension pgvector is not in this database", remedy="run `lastro init`"
