@@ -234,6 +234,12 @@ class Shelf:
         with self.database.transaction(projects=[self.project_id]) as connection:
             return [connection.execute(query).fetchall() for query in STATISTICS]
 
+    def counts(self) -> store.ScopeCounts:
+        """What the status of the project is made of."""
+        with self.database.transaction(projects=[self.project_id]) as connection:
+            (entries,) = store.scope_counts(connection, self.project_id)
+        return entries
+
     def kept(self, filters: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
         """The keys of what a search may read under each filter, many in one statement."""
         project_id = self.project_id
@@ -328,6 +334,16 @@ def fill(both: Shelves, drawn: Round) -> None:
     both.whole.replace(drawn.foreign, project=THEIRS)
 
 
+def check_readers(both: Shelves, drawn: Round) -> None:
+    """What tells of a whole knowledge base tells its keeper of his own entries and of no other."""
+    assert both.whole.statistics() == both.bare.statistics()
+    own = sorted(entity.key for entity in [*drawn.shown, *drawn.hidden])
+    assert [one.key for one in list_entities(both.whole.database, project=OURS)] == own
+    whole, bare = both.whole.counts(), both.bare.counts()
+    assert whole.indexed == len(own)
+    assert whole.chunks == bare.chunks  # those that can be found
+
+
 def check_filters(shelf: Shelf, drawn: Round, filters: Sequence[Mapping[str, Any]]) -> Counter[str]:
     """What a search reads under each filter is what Python keeps; returns how much that was."""
     kept: Counter[str] = Counter()
@@ -404,7 +420,7 @@ def check_rounds(
         for _ in range(rounds):
             drawn = draw_round(dice)
             fill(both, drawn)
-            assert both.whole.statistics() == both.bare.statistics()
+            check_readers(both, drawn)
             filters = [draw_filter(dice) for _ in range(draws)]
             kept += check_filters(both.whole, drawn, filters)
             for said in filters[:searches]:
