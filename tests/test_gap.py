@@ -92,6 +92,7 @@ def test_a_page_of_marks_is_normalised_at_once() -> None:
 SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"scopes": ["docs", "adr"]}, {"scopes": ["adr", "docs", "adr"]}),
     ({"scopes": ["docs", "adr", "session", "entity"]}, {}),
+    ({"path_prefix": "docs/adr/"}, {"path_prefix": "./docs/adr/"}),
     ({"entries": {}}, {"entries": {"status": "published"}}),
     ({"entries": {"types": "dress"}}, {"entries": {"types": ["dress", "dress"]}}),
     (

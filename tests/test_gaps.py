@@ -503,6 +503,19 @@ def test_a_search_that_lacks_a_part_closes_nothing(
     assert dict(done.degraded) == {"embedder_unreachable": 1}
 
 
+@pytest.mark.parametrize("status", ["dismissed", "accepted"])
+def test_what_a_person_decided_is_not_asked_again(pottery: Pottery, status: str) -> None:
+    outcome = pottery.ask(UNASKED)
+    assert outcome.gap_id is not None
+    if status == "dismissed":
+        pottery.gaps.dismiss([outcome.gap_id])
+    else:
+        pottery.gaps.accept(outcome.gap_id, ["docs/bicycles.md"])
+    pottery.index(bicycles=ANSWER)
+    assert pottery.gaps.resolve([outcome.gap_id]).resolved == ()
+    assert pottery.gap.status == status
+
+
 @pytest.mark.parametrize("change", ["hit_count = hit_count + 1", "status = 'dismissed'"])
 def test_a_gap_that_changes_while_it_is_asked_again_is_not_closed(
     pottery: Pottery, owner: psycopg.Connection, change: str

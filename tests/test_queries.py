@@ -498,7 +498,6 @@ PARAMETERS: dict[str, Any] = {
     "query": "What is missing?",
     "since": datetime(2026, 1, 1, tzinfo=UTC),
     "list_gaps.status": "open",
-    "resolve_gap.status": "open",
     "set_gap_status.status": "dismissed",
     "adr_number": 1,
     "adr_status": "accepted",

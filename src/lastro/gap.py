@@ -121,13 +121,14 @@ def canonical_filter(
 ) -> dict[str, Any]:
     """What a question was asked in, as JSON: the same restriction is the same value.
 
-    Every scope is none; lists are sorted sets, times are in UTC. Errors: InvalidFilter.
+    Every scope is none, ``./docs`` is ``docs``; lists are sorted sets, times are in UTC.
+    Errors: InvalidFilter.
     """
     said: dict[str, Any] = {}
     if scopes is not None and not set(SCOPES) <= set(scopes):
         said["scopes"] = [scope for scope in SCOPES if scope in scopes]
     if path_prefix is not None:
-        said["pathPrefix"] = path_prefix
+        said["pathPrefix"] = path_prefix.removeprefix("./")
     parsed = parse_filter(entries)
     return said if parsed is None else said | canonical_json(parsed)
 

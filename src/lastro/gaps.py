@@ -125,7 +125,8 @@ class GapLedger:
     ) -> Resolved:
         """Ask every open gap again, or those of ``ids``, and close those that are answered now.
 
-        Each is asked as it was first, in its own filter. Errors: those of ``search`` too.
+        Each is asked as it was first, in its own filter; none is that a person dismissed or
+        accepted. Errors: those of ``search`` too.
         """
         project_id = self._project_id()
         unknown: tuple[str, ...] = ()
@@ -134,7 +135,8 @@ class GapLedger:
                 rows = store.list_gaps(connection, project_id, status="open")
             else:
                 found, unknown = _called(connection, ids, project_id=project_id)
-                rows = store.list_gaps(connection, project_id, ids=found)
+                named = store.list_gaps(connection, project_id, ids=found)
+                rows = [row for row in named if row.status in {"open", "resolved"}]
         resolved: list[str] = []
         degraded: Counter[str] = Counter()
         for done, row in enumerate(rows, start=1):

@@ -98,15 +98,10 @@ def set_gap_status(
 
 
 def resolve_gap(connection: AppConnection, gap: GapRow, *, project_id: int) -> bool:
-    """Close a gap; False where it is no longer as ``gap`` says."""
+    """Close a gap; False where it was missed, dismissed or accepted since ``gap`` was read."""
     closed = connection.execute(
         load_queries("gaps")["resolve_gap"],
-        {
-            "project_id": project_id,
-            "id": gap.id,
-            "hit_count": gap.hit_count,
-            "status": gap.status,
-        },
+        {"project_id": project_id, "id": gap.id, "hit_count": gap.hit_count},
     )
     return closed.rowcount == 1
 

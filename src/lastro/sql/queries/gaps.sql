@@ -47,7 +47,7 @@ WHERE project_id = %(project_id)s::bigint AND id = ANY (%(ids)s::uuid[]);
 -- Answered now, unless somebody missed or decided meanwhile; index gaps_pkey.
 UPDATE lastro.gaps SET status = 'resolved'
 WHERE project_id = %(project_id)s::bigint AND id = %(id)s::uuid
-    AND hit_count = %(hit_count)s::bigint AND status = %(status)s::text;
+    AND hit_count = %(hit_count)s::bigint AND status IN ('open', 'resolved');
 
 -- name: forget_lost_nearest
 -- Nearest rows that are there no more, whose ids are hashes of their text; index chunks_pkey.
