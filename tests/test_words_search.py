@@ -270,7 +270,7 @@ def test_words_are_imported_listed_and_removed(lastro: Run) -> None:
 def test_bad_lines_are_reported_and_the_others_go_in(lastro: Run) -> None:
     file = write({"synonyms": ["gown"]}, {"synonyms": ["gown", "robe"]}, {"protect": "C++"})
     code, out, err = lastro("words", "import", file)
-    assert (code, "2 added, 0 changed, 0 unchanged; 2 lines refused" in out) == (EXIT_PARTIAL, True)
+    assert (code, "2 added, 0 changed, 0 unchanged, 2 refused" in out) == (EXIT_PARTIAL, True)
     assert "warning: line 1: synonyms has to have at least 2" in err
     assert "warning: line 3: protect: 'C++' begins or ends with a mark" in err
 

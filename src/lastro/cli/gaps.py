@@ -12,13 +12,7 @@ from rich.text import Text
 from lastro.app import build
 from lastro.cli.hits import FAINT, INDENT, number, place_of, short_gap
 from lastro.cli.options import Format, FormatOption, ProfileOption, ProjectOption
-from lastro.cli.output import (
-    escaped,
-    print_data,
-    print_json,
-    print_warning,
-    progress_bar,
-)
+from lastro.cli.output import escaped, print_data, print_json, print_warning, progress_bar
 from lastro.cli.tables import moment
 from lastro.config import load_settings
 from lastro.errors import EXIT_DONE, EXIT_PARTIAL

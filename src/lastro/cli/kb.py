@@ -10,6 +10,7 @@ from rich.text import Text
 
 from lastro.app import build
 from lastro.cli.erasing import YesOption, confirm, print_erased
+from lastro.cli.keeping import print_removed, warn_of_refused
 from lastro.cli.options import Format, FormatOption, ProjectOption
 from lastro.cli.output import (
     escaped,
@@ -25,7 +26,7 @@ from lastro.cli.reading import opened
 from lastro.cli.tables import moment, pairs, table
 from lastro.config import load_settings
 from lastro.entity import STATUSES, Entity, EntityReport, entity_json
-from lastro.errors import EXIT_DONE, EXIT_PARTIAL, InvalidInput
+from lastro.errors import EXIT_DONE, InvalidInput
 from lastro.wire import to_json
 
 app = typer.Typer(help="Entries of a knowledge base, kept in a project.")
@@ -54,9 +55,7 @@ def import_(
         progress_bar("storing") as shown,
     ):
         report = lastro.import_entities(lines, strict=strict, project=project, progress=shown)
-    refused = report.entries.refused
-    for line in refused:
-        print_warning(f"line {line.line}: {line.reason}")
+    code = warn_of_refused(report.entries.refused)
     if report.embedding.reason is not None:
         print_warning(
             f"{report.embedding.skipped} texts have no vector ({report.embedding.reason}); "
@@ -66,7 +65,7 @@ def import_(
         print_json(to_json(report))
     else:
         print_data(_stored(report))
-    return EXIT_PARTIAL if refused else EXIT_DONE
+    return code
 
 
 def _stored(report: EntityReport) -> Iterator[Text]:
@@ -173,11 +172,4 @@ def remove(
             print_erased(lastro.erase_documents(keys, project=slug, kind="entity"), format_)
             return EXIT_DONE
         removed = lastro.delete_entities(keys, project=project)
-    unknown = [key for key in dict.fromkeys(keys) if key not in removed]
-    for key in unknown:
-        print_warning(f"there is no entry {key!r}")
-    if format_ is Format.JSON:
-        print_json({"removed": removed, "unknown": unknown})
-    else:
-        print_data([Text(f"removed {escaped(key)}") for key in removed])
-    return EXIT_PARTIAL if unknown else EXIT_DONE
+    return print_removed(removed, keys, noun="entry", format_=format_)

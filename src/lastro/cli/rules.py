@@ -9,16 +9,18 @@ import typer
 from rich.text import Text
 
 from lastro.app import build
+from lastro.cli.keeping import print_removed, warn_of_refused
 from lastro.cli.options import Format, FormatOption, ProjectOption
-from lastro.cli.output import escaped, print_data, print_json, print_warning, screen_width
+from lastro.cli.output import escaped, print_data, print_json, screen_width
 from lastro.cli.reading import opened
 from lastro.cli.tables import table
 from lastro.config import load_settings
-from lastro.errors import EXIT_DONE, EXIT_PARTIAL
 from lastro.rules import RuleReport, rule_json
 from lastro.wire import to_json
 
 app = typer.Typer(help="Rules of what suits a search better, kept in a project.")
+WANTED = "give a file with a rule on each line"
+READABLE = "give a file of rules that you may read"
 
 
 @app.command("import")
@@ -32,19 +34,17 @@ def import_(
     format_: FormatOption = Format.TABLE,
 ) -> int:
     """Store rules over those of the same names; searches follow them at once."""
-    wanted, readable = "give a file with a rule on each line", "give a file that you may read"
     with (
-        opened(file, wanted=wanted, readable=readable) as lines,
+        opened(file, wanted=WANTED, readable=READABLE) as lines,
         build(load_settings()) as lastro,
     ):
         report = lastro.import_rules(lines, strict=strict, project=project)
-    for line in report.refused:
-        print_warning(f"line {line.line}: {line.reason}")
+    code = warn_of_refused(report.refused)
     if format_ is Format.JSON:
         print_json(to_json(report))
     else:
         print_data(_stored(report))
-    return EXIT_PARTIAL if report.refused else EXIT_DONE
+    return code
 
 
 def _stored(report: RuleReport) -> Iterator[Text]:
@@ -84,11 +84,4 @@ def remove(
     """Remove rules."""
     with build(load_settings()) as lastro:
         removed = lastro.remove_rules(names, project=project)
-    unknown = [name for name in dict.fromkeys(names) if name not in removed]
-    for name in unknown:
-        print_warning(f"there is no rule {name!r}")
-    if format_ is Format.JSON:
-        print_json({"removed": removed, "unknown": unknown})
-    else:
-        print_data([Text(f"removed {escaped(name)}") for name in removed])
-    return EXIT_PARTIAL if unknown else EXIT_DONE
+    return print_removed(removed, names, noun="rule", format_=format_)

@@ -8,12 +8,12 @@ import typer
 from rich.text import Text
 
 from lastro.app import build
+from lastro.cli.keeping import print_removed, warn_of_refused
 from lastro.cli.options import Format, FormatOption, ProjectOption
-from lastro.cli.output import escaped, print_data, print_json, print_warning, screen_width
+from lastro.cli.output import escaped, print_data, print_json, screen_width
 from lastro.cli.reading import opened
 from lastro.cli.tables import table
 from lastro.config import load_settings
-from lastro.errors import EXIT_DONE, EXIT_PARTIAL
 from lastro.wire import to_json
 from lastro.words import WordReport
 
@@ -38,19 +38,17 @@ def import_(
         build(load_settings()) as lastro,
     ):
         report = lastro.import_words(lines, strict=strict, project=project)
-    refused = report.words.refused
-    for line in refused:
-        print_warning(f"line {line.line}: {line.reason}")
+    code = warn_of_refused(report.words.refused)
     if format_ is Format.JSON:
         print_json(to_json(report))
     else:
         print_data(_stored(report))
-    return EXIT_PARTIAL if refused else EXIT_DONE
+    return code
 
 
 def _stored(report: WordReport) -> Iterator[Text]:
     counts = report.words
-    refused = f"; {len(counts.refused)} lines refused" if counts.refused else ""
+    refused = f", {len(counts.refused)} refused" if counts.refused else ""
     yield Text.assemble("project ", (escaped(report.project), "bold"))
     yield Text(
         f"terms      {counts.added} added, {counts.changed} changed, "
@@ -82,11 +80,4 @@ def remove(
     """Remove terms, and each of them from what others mean."""
     with build(load_settings()) as lastro:
         removed = lastro.remove_words(terms, project=project)
-    unknown = [term for term in dict.fromkeys(terms) if term not in removed]
-    for term in unknown:
-        print_warning(f"there is no word {term!r}")
-    if format_ is Format.JSON:
-        print_json({"removed": removed, "unknown": unknown})
-    else:
-        print_data([Text(f"removed {escaped(term)}") for term in removed])
-    return EXIT_PARTIAL if unknown else EXIT_DONE
+    return print_removed(removed, terms, noun="word", format_=format_)

@@ -1,0 +1,31 @@
+"""What ``kb``, ``rules`` and ``words`` say alike: lines that were refused, and what was removed."""
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from lastro.cli.options import Format
+from lastro.cli.output import escaped, print_data, print_json, print_warning
+from lastro.errors import EXIT_DONE, EXIT_PARTIAL
+from lastro.json_lines import RefusedLine
+
+
+def warn_of_refused(refused: Sequence[RefusedLine]) -> int:
+    """Warn of each refused line; the exit code that says whether there was one."""
+    for line in refused:
+        print_warning(f"line {line.line}: {line.reason}")
+    return EXIT_PARTIAL if refused else EXIT_DONE
+
+
+def print_removed(
+    removed: Sequence[str], asked: Sequence[str], *, noun: str, format_: Format
+) -> int:
+    """Print what of ``asked`` was removed, and warn of the rest; the exit code that says so."""
+    unknown = [name for name in dict.fromkeys(asked) if name not in removed]
+    for name in unknown:
+        print_warning(f"there is no {noun} {name!r}")
+    if format_ is Format.JSON:
+        print_json({"removed": removed, "unknown": unknown})
+    else:
+        print_data([Text(f"removed {escaped(name)}") for name in removed])
+    return EXIT_PARTIAL if unknown else EXIT_DONE
