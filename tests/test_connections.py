@@ -24,10 +24,11 @@ from lastro.errors import (
     Conflict,
     DatabaseUnavailable,
     InvalidInput,
+    NotFound,
     SchemaOutOfDate,
     StatementTimeout,
 )
-from lastro.store import add_vector_column
+from lastro.store import SelfCheck, add_vector_column, save_check
 
 AT_ONCE_S = 5.0  # no waiting for a pool that never connects; a busy machine's patience
 SECRET = "rosebud"
@@ -367,6 +368,20 @@ def test_a_breach_of_a_check_is_invalid_input_in_our_words(app_database: Databas
         app_database.transaction(projects=[1]) as connection,
     ):
         add_chunk(connection, add_project(connection, "alpha"), session_id="also a session")
+
+
+def test_a_note_about_a_project_that_was_erased_meanwhile_is_not_found(
+    app_database: Database,
+) -> None:
+    check = SelfCheck(
+        embedder="e", row_count=1, questions=0, agreement=None, lexical_mrr=None, trust=None
+    )
+    nobody = 7_000_000
+    with (
+        pytest.raises(NotFound, match="erased"),
+        app_database.transaction(projects=[nobody]) as connection,
+    ):
+        save_check(connection, check, project_id=nobody)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from lastro.errors import (
     DatabaseUnavailable,
     InvalidInput,
     LastroError,
+    NotFound,
     SchemaOutOfDate,
     StatementTimeout,
 )
@@ -71,8 +72,6 @@ BE_OWNER = "set LASTRO_ADMIN_DATABASE_URL to the address of the owner of Lastro'
 _CONSTRAINTS: Mapping[str, str] = {
     "projects_slug_key": "a project of this name exists already",
     "projects_slug_form": "a project's name must have 1 to 200 characters",
-    "sources_project_fkey": "the project was erased while this waited for it",
-    "gaps_project_fkey": "the project was erased while this waited for it",
     "golden_sets_pkey": "another import of this golden set came first; run it again",
     "chunks_origin": "a chunk must come from exactly one of a file, a session or an entry",
 }
@@ -294,6 +293,10 @@ def translate(error: psycopg.Error, right_remedy: str = GRANT, *, url: str = "")
     if no_role or state in {"3F000", "42P01", "42703", "42704", "42883"}:
         return SchemaOutOfDate(
             f"this database lacks a part of Lastro's schema ({text})", remedy="run `lastro init`"
+        )
+    if state == "23503" and (constraint or "").endswith("_project_fkey"):
+        return NotFound(
+            "the project was erased while this waited for it", remedy="see `lastro projects`"
         )
     if state[:2] in {"22", "23"} or isinstance(error, psycopg.DataError):
         return InvalidInput(_CONSTRAINTS.get(constraint or "", f"PostgreSQL refused: {text}"))
