@@ -44,7 +44,7 @@ def list_words(database: Database, *, project: str) -> list[Word]:
     """A project's words by term. Errors: NotFound."""
     project_id = project_named(database, project).id
     with database.transaction(projects=[project_id]) as connection:
-        return list(store.all_words(connection, project_id).values())
+        return list(store.stored_words(connection, project_id).values())
 
 
 def remove_words(database: Database, terms: Sequence[str], *, project: str) -> list[str]:
@@ -68,7 +68,7 @@ def remove_words(database: Database, terms: Sequence[str], *, project: str) -> l
 def _read(connection: AppConnection, project_id: int) -> tuple[dict[str, Word], Vocabulary]:
     """The words as they are, which nobody else changes until the transaction ends."""
     store.wait_to_number(connection, project_id)
-    before = store.all_words(connection, project_id)
+    before = store.stored_words(connection, project_id)
     return before, Vocabulary(dict(before))
 
 
@@ -84,7 +84,7 @@ def _write(
     changed = {key for key in vocabulary.touched & after.keys() if before.get(key) != after[key]}
     gone = before.keys() - after.keys()
     if changed:
-        store.put_words(connection, ((key, after[key]) for key in changed), project_id=project_id)
+        store.save_words(connection, ((key, after[key]) for key in changed), project_id=project_id)
     if gone:
         store.delete_words(connection, sorted(gone), project_id=project_id)
     return changed

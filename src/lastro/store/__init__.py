@@ -166,7 +166,7 @@ from lastro.store.why import (
     lexical_ranks,
     vector_ranks,
 )
-from lastro.store.words import all_words, delete_words, put_words, words_at
+from lastro.store.words import delete_words, save_words, stored_words, words_at
 
 __all__ = [
     "QUESTIONS",
@@ -205,7 +205,6 @@ __all__ = [
     "add_vector_index",
     "adopt_profile",
     "all_projects",
-    "all_words",
     "archived_rows",
     "cache_embeddings",
     "cached_embeddings",
@@ -274,7 +273,6 @@ __all__ = [
     "project_is_locked",
     "project_sources",
     "project_states",
-    "put_words",
     "ranking_numbers",
     "record_gap",
     "refresh_statistics",
@@ -290,6 +288,7 @@ __all__ = [
     "save_profile",
     "save_rules",
     "save_source",
+    "save_words",
     "scope_counts",
     "server_facts",
     "set_active_embedder",
@@ -299,6 +298,7 @@ __all__ = [
     "statistics_are_current",
     "stored_profiles",
     "stored_rules",
+    "stored_words",
     "table_facts",
     "table_fields",
     "unlock_project",

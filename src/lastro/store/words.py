@@ -9,9 +9,9 @@ from lastro.sql import load_queries
 from lastro.words import Word
 
 
-def all_words(connection: AppConnection, project_id: int) -> dict[str, Word]:
+def stored_words(connection: AppConnection, project_id: int) -> dict[str, Word]:
     """Every word of a project by key, in the order of keys."""
-    rows = connection.execute(load_queries("words")["all_words"], {"project_id": project_id})
+    rows = connection.execute(load_queries("words")["stored_words"], {"project_id": project_id})
     return {
         key: Word(term=term, means=tuple(means), protected=protected)
         for key, term, means, protected in rows
@@ -28,7 +28,7 @@ def words_at(connection: AppConnection, keys: Sequence[str], *, project_id: int)
     ]
 
 
-def put_words(
+def save_words(
     connection: AppConnection, words: Iterable[tuple[str, Word]], *, project_id: int
 ) -> None:
     """Store words, each under its key, over those that are there."""
@@ -37,7 +37,7 @@ def put_words(
         for key, word in words
     ]
     connection.execute(
-        load_queries("words")["put_words"], {"project_id": project_id, "rows": Jsonb(rows)}
+        load_queries("words")["save_words"], {"project_id": project_id, "rows": Jsonb(rows)}
     )
 
 

@@ -19,8 +19,8 @@ WHERE project_id = %(project_id)s AND kind = 'file' AND source = %(source)s
     AND revision IS DISTINCT FROM %(revision)s;
 
 -- name: stage_rows
--- PostgreSQL refuses COPY into a table under row-level security: copy beside it, then insert. {into}
--- is documents or chunks.
+-- PostgreSQL refuses COPY into a table under row-level security: copy beside it, then insert.
+-- {into} is documents or chunks.
 CREATE TEMPORARY TABLE incoming ON COMMIT DROP AS SELECT {columns} FROM {into} WITH NO DATA;
 
 -- name: copy_rows

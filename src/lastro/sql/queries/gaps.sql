@@ -10,7 +10,7 @@ VALUES (
     %(project_id)s::bigint, %(id)s::uuid, %(query)s::text, %(normalised)s::text,
     %(asked_in)s::jsonb, %(nearest_chunk)s::uuid, %(nearest_score)s::float8
 )
-ON CONFLICT (project_id, id) DO UPDATE SET
+ON CONFLICT ON CONSTRAINT gaps_pkey DO UPDATE SET
     hit_count = g.hit_count + 1,
     last_seen = greatest(g.last_seen, excluded.last_seen),
     status = CASE g.status WHEN 'resolved' THEN 'open' ELSE g.status END,

@@ -13,8 +13,8 @@ ORDER BY place;
 -- Indexes documents_place_key and chunks_ordinal_key.
 SELECT
     c.id, d.source, c.source_path AS path,
-    coalesce(c.heading_path, ARRAY[]::text[]) AS heading_path, c.anchor, c.line_start, c.line_end, c.entity_key AS entity, c.scope, c.status,
-    c.embedding_model IS NOT NULL AS has_vector
+    coalesce(c.heading_path, ARRAY[]::text[]) AS heading_path, c.anchor, c.line_start, c.line_end,
+    c.entity_key AS entity, c.scope, c.status, c.embedding_model IS NOT NULL AS has_vector
 FROM lastro.documents AS d
 JOIN lastro.chunks AS c ON c.project_id = d.project_id AND c.document_id = d.id
 WHERE d.project_id = %(project_id)s::bigint AND d.kind = %(kind)s::text
@@ -45,7 +45,8 @@ SELECT id, score, rank, total FROM placed WHERE id = ANY (%(ids)s::uuid[]);
 -- Lexical score and rank of the named rows among all that hold any word of the query; index
 -- chunks_search_vector_idx.
 WITH kept AS MATERIALIZED (
-    SELECT id, language, place, ordinal, token_count, ts_delete(search_vector, ''::text) AS search_vector
+    SELECT id, language, place, ordinal, token_count,
+        ts_delete(search_vector, ''::text) AS search_vector
     FROM lastro.searchable
     WHERE {filter} AND {match}
 ),
