@@ -11,7 +11,8 @@ from repositories import commit
 
 from lastro.app import build, prepare_database
 from lastro.config import Settings
-from lastro.errors import EmbedderMismatch, SchemaOutOfDate
+from lastro.entity import Entity
+from lastro.errors import EmbedderMismatch, InvalidInput, SchemaOutOfDate
 from lastro.search import SearchRequest
 from lastro.types import IndexRequest
 
@@ -57,3 +58,25 @@ def test_a_server_without_the_schema_asks_for_init(server_url: str, new_database
     with pytest.raises(SchemaOutOfDate) as caught:
         build(settings(tmp_path, database_url=new_database()))
     assert "lastro init" in (caught.value.remedy or "")
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t"])
+def test_a_blank_name_is_no_project_and_not_the_one_of_a_setting(
+    owner_url: str, tmp_path: Path, blank: str
+) -> None:
+    secret = Entity(key="s", title="Secret", text="The safe opens at nine.", type="note")
+    own = Settings(
+        home=tmp_path / "home", embedder="deterministic", database_url=owner_url, project="vault"
+    )
+    with build(own) as app:
+        app.upsert_entities([secret])
+        asked = SearchRequest(query="the safe opens at nine")
+        assert len(app.search(asked).hits) == 1
+        for attempt in (
+            lambda: app.search(asked, project=blank),
+            lambda: app.upsert_entities([secret], project=blank),
+            lambda: app.gaps(blank),
+            lambda: app.index(IndexRequest(path=tmp_path, project=blank)),
+        ):
+            with pytest.raises(InvalidInput, match="name is blank"):
+                attempt()

@@ -19,7 +19,7 @@ from lastro.db.embedded import EmbeddedPostgres
 from lastro.db.migrate import migrate, require_current
 from lastro.db.pool import GRANT, Database, connect
 from lastro.embedders import Embedder, build_embedder, configured
-from lastro.errors import LastroError
+from lastro.errors import InvalidInput, LastroError
 from lastro.golden import GoldenSet
 from lastro.profiles import Profile, load_profiles
 from lastro.search import Engine, SearchRequest
@@ -220,7 +220,7 @@ class App:
 
         report = indexing.index(
             self.database,
-            replace(request, project=request.project or self.settings.project),
+            replace(request, project=self._named(request.project)),
             writer=self.writer(),
             patterns=self.settings.files,
             progress=progress or _unseen,
@@ -392,7 +392,7 @@ class App:
 
         In a folder that is no project: those shipped and set. Errors: NotFound for a named project.
         """
-        named = project or self.settings.project
+        named = self._named(project)
         meant = self.project_name(named)
         is_known = named is not None or any(p.slug == meant for p in self.projects())
         return adoption.known_profiles(
@@ -602,9 +602,14 @@ class App:
         return projects.project_sources(self.database, self.project_name(project))[1]
 
     def project_name(self, named: str | None = None) -> str:
-        """The project meant: named, set, or that of the current folder."""
-        return (
-            named
-            or self.settings.project
-            or projects.project_of_folder(self.database, Path.cwd().resolve())
-        )
+        """The project meant: named, set, or that of the current folder. Errors: InvalidInput."""
+        return self._named(named) or projects.project_of_folder(self.database, Path.cwd().resolve())
+
+    def _named(self, project: str | None) -> str | None:
+        """The project that is named, or set. Errors: InvalidInput for a blank name.
+
+        Who gives one has lost whom it acts for: it must not become the project of a setting.
+        """
+        if project is not None and not project.strip():
+            raise InvalidInput("a project's name is blank", remedy="name it, or leave it out")
+        return self.settings.project if project is None else project
