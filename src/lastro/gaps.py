@@ -10,9 +10,8 @@ from uuid import UUID
 
 from lastro import store
 from lastro.citing import to_origin
-from lastro.entry_filter import parse_filter
 from lastro.errors import Conflict, InvalidInput, NotFound
-from lastro.filters import HardFilter, compile_filter, parse_scopes
+from lastro.filters import compile_filter
 from lastro.gap import (
     GOLDEN_NAME,
     LISTED_GAPS,
@@ -40,7 +39,7 @@ from lastro.judging import judged_chunks
 from lastro.language import detect_language
 from lastro.places import EntityPlace, Place, parse_place
 from lastro.projects import project_id_of
-from lastro.search import Engine, SearchRequest, search
+from lastro.search import Engine, SearchRequest, hard_filter, search
 from lastro.store import AppConnection, GapRow, HitRow
 from lastro.types import Progress
 
@@ -140,7 +139,8 @@ class GapLedger:
         resolved: list[str] = []
         degraded: Counter[str] = Counter()
         for done, row in enumerate(rows, start=1):
-            outcome = search(self.engine, _request(row, profile), project=self.project)
+            request = _request(row.query, row.filter, profile=profile)
+            outcome = search(self.engine, request, project=self.project)
             if is_answered(outcome):
                 with self.engine.database.transaction(projects=[project_id]) as connection:
                     if store.resolve_gap(connection, row, project_id=project_id):
@@ -207,10 +207,11 @@ class GapLedger:
         return project_id_of(self.engine.database, self.project)
 
 
-def _request(row: GapRow, profile: str) -> SearchRequest:
-    scopes, path_prefix, entries = parts_of(row.filter)
+def _request(query: str, asked_in: Mapping[str, Any], *, profile: str = "default") -> SearchRequest:
+    """The search that asks in a gap's filter once more."""
+    scopes, path_prefix, entries = parts_of(asked_in)
     return SearchRequest(
-        query=row.query,
+        query=query,
         k=1,
         scopes=scopes,
         path_prefix=path_prefix,
@@ -305,18 +306,8 @@ def _passages(
             alike[json.dumps(row.filter, sort_keys=True)][row.id] = row.nearest_chunk
     seen: dict[UUID, UUID] = {}
     for asked_in, nearest in alike.items():
-        predicate = compile_filter(_hard_filter(json.loads(asked_in), project_id=project_id))
-        kept = store.kept_chunks(connection, predicate, list(nearest.values()))
+        hard = hard_filter(_request("", json.loads(asked_in)), project_id=project_id)
+        kept = store.kept_chunks(connection, compile_filter(hard), list(nearest.values()))
         seen |= {gap: chunk for gap, chunk in nearest.items() if chunk in kept}
     passages = store.fetch_hits(connection, list(set(seen.values())), project_id=project_id)
     return {gap: passages[chunk] for gap, chunk in seen.items() if chunk in passages}
-
-
-def _hard_filter(asked_in: Mapping[str, Any], *, project_id: int) -> HardFilter:
-    scopes, path_prefix, entries = parts_of(asked_in)
-    return HardFilter(
-        project_id=project_id,
-        scopes=parse_scopes(scopes),
-        path_prefix=path_prefix,
-        entries=parse_filter(entries),
-    )

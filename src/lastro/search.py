@@ -1,9 +1,9 @@
 """The search use case: embed the query, run both legs, fuse, judge the evidence, cite."""
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 from uuid import UUID
@@ -102,8 +102,7 @@ class Found:
     """The fused candidates of one query, best first, before any threshold.
 
     ``scale`` is that of the project's cosines; None where too few rows have one. ``rulings`` are
-    what rules say of entries, by document; empty where none was asked. ``synonyms`` are those by
-    which hits match, for one who asks why.
+    what rules say of entries, by document; empty where none was asked.
     """
 
     project: Project
@@ -115,9 +114,6 @@ class Found:
     lexical: LexicalLeg
     degraded: Sequence[Degraded]
     rulings: Mapping[UUID, Ruling]
-    synonyms: Mapping[UUID, list[dict[str, str]]] = field(
-        default_factory=dict[UUID, list[dict[str, str]]]
-    )
 
 
 def search(engine: Engine, request: SearchRequest, *, project: str) -> Outcome:
@@ -139,10 +135,11 @@ def searched(engine: Engine, request: SearchRequest, *, project: str) -> tuple[O
         best = list(islice(places, request.k))
         ids, project_id = [r.candidate.id for r in best], found.project.id
         rows = store.fetch_hits(connection, ids, project_id=project_id)
+        explained = None
         if request.explain:
-            held = held_synonyms(connection, ids, found.lexical, project_id=project_id)
-            found = replace(found, synonyms=held)
-        return _outcome(best, rows, found, request=request, started=started), found
+            by = held_synonyms(connection, ids, found.lexical, project_id=project_id)
+            explained = {r.candidate.id: _explain(r, found, by.get(r.candidate.id)) for r in best}
+        return _outcome(best, rows, found, explained=explained, started=started), found
 
     return _find(engine, request, project=project, use=answer)
 
@@ -152,7 +149,7 @@ def _outcome(
     rows: Mapping[UUID, HitRow],
     found: Found,
     *,
-    request: SearchRequest,
+    explained: Mapping[UUID, dict[str, Any]] | None,
     started: float,
 ) -> Outcome:
     highlight = highlighter(found.lexical.marks)
@@ -163,7 +160,7 @@ def _outcome(
                 item.candidate,
                 score=item.score,
                 highlight=highlight,
-                explain=_explain(item, found) if request.explain else None,
+                explain=None if explained is None else explained[item.candidate.id],
             )
             for item in best
             if item.candidate.id in rows
@@ -173,7 +170,7 @@ def _outcome(
         profile=found.profile.ref,
         abstained=bool(found.ranked) and not best,
         took_ms=(time.perf_counter() - started) * 1000,
-        explain=_explain_legs(found) if request.explain else None,
+        explain=None if explained is None else _explain_legs(found),
     )
 
 
@@ -199,6 +196,16 @@ def shown(found: Found) -> Iterator[Ranked]:
 def find(engine: Engine, request: SearchRequest, *, project: str) -> Found:
     """Run both legs and fuse them; the same errors as ``search``."""
     return _find(engine, request, project=project, use=lambda found, _connection: found)
+
+
+def hard_filter(request: SearchRequest, *, project_id: int) -> HardFilter:
+    """What of a project may answer ``request``. Errors: InvalidFilter."""
+    return HardFilter(
+        project_id=project_id,
+        scopes=parse_scopes(request.scopes),
+        path_prefix=request.path_prefix,
+        entries=parse_filter(request.filter),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,20 +241,18 @@ def _find(
     that is late is left out the second time.
     """
     query = _checked_query(request)
-    scopes, entries = parse_scopes(request.scopes), parse_filter(request.filter)
     with engine.database.session() as connection:
         tenant, has_vectors = _opening(connection, engine.embedder, project)
+    hard = hard_filter(request, project_id=tenant.id)
+    predicate = compile_filter(hard)  # what is refused is refused before it is embedded
     embedding, degraded = _embed_query(engine, query, has_vectors=has_vectors)
-    hard = HardFilter(
-        project_id=tenant.id, scopes=scopes, path_prefix=request.path_prefix, entries=entries
-    )
     asked = _Asked(
         query=query,
-        predicate=compile_filter(hard),
+        predicate=predicate,
         project=tenant,
         profile=request.profile,
         embedding=embedding,
-        rules=ruling.asked(query, request.filter, entries=entries, functions=request.rules),
+        rules=ruling.asked(query, request.filter, entries=hard.entries, functions=request.rules),
     )
     timeout_ms = round(engine.statement_timeout_s * 1000)
     limits = {**HNSW_SETTINGS, "statement_timeout": f"{timeout_ms}ms"}
@@ -270,7 +275,7 @@ def _found(
 ) -> Found:
     """Both legs, fused; those of ``degraded`` that were late before are left out."""
     late = {d.part for d in degraded if d.reason == "statement_timeout"}
-    project_id, url = asked.project.id, engine.database.url
+    project_id = asked.project.id
     profile, scale = resolve(
         connection,
         engine.profiles,
@@ -279,6 +284,42 @@ def _found(
         embedder=engine.embedder.id,
     )
     corpus = store.corpus(connection, project_id)
+    vector, lexical = _legs(connection, engine, asked, corpus=corpus, profile=profile, late=late)
+    candidates, rulings = join_legs(vector, lexical), dict[UUID, Ruling]()
+    if profile.rule_weight and "rules" not in late:
+        with _in_time("rules", engine.database.url):
+            rulings = ruling.rulings(connection, candidates, asked.rules, project_id=project_id)
+        candidates = ruling.ruled(candidates, rulings)
+    said = [*degraded, *lexical.degraded, *_index_state(corpus)]
+    ran = {"vector": vector.embedding is not None, "lexical": lexical.scoring is not None}
+    legs = [name for name, did in ran.items() if did]
+    if said and len(legs) < 2 and isinstance(profile.threshold, float):
+        detail = f"the threshold of {profile.name} is for both legs and was not applied"
+        said.append(Degraded(part="threshold", reason=said[0].reason, detail=detail))
+    return Found(
+        project=asked.project,
+        profile=profile,
+        ranked=fuse(candidates, profile, legs=legs, scale=scale),
+        legs=legs,
+        scale=scale,
+        vector=vector,
+        lexical=lexical,
+        degraded=said,
+        rulings=rulings,
+    )
+
+
+def _legs(
+    connection: AppConnection,
+    engine: Engine,
+    asked: _Asked,
+    *,
+    corpus: Corpus,
+    profile: Profile,
+    late: Collection[str],
+) -> tuple[VectorLeg, LexicalLeg]:
+    """Both legs; one of those that are ``late`` is absent."""
+    project_id, url = asked.project.id, engine.database.url
     embedding = None if "vector" in late else asked.embedding
     vector, lexical = VectorLeg(), LexicalLeg()
     if "lexical" not in late:
@@ -309,28 +350,7 @@ def _found(
                 depth=profile.vector_depth,
                 scoring=lexical.scoring,
             )
-    candidates, rulings = join_legs(vector, lexical), dict[UUID, Ruling]()
-    if profile.rule_weight and "rules" not in late:
-        with _in_time("rules", url):
-            rulings = ruling.rulings(connection, candidates, asked.rules, project_id=project_id)
-        candidates = ruling.ruled(candidates, rulings)
-    said = [*degraded, *lexical.degraded, *_index_state(corpus)]
-    ran = {"vector": vector.embedding is not None, "lexical": lexical.scoring is not None}
-    legs = [name for name, did in ran.items() if did]
-    if said and len(legs) < 2 and isinstance(profile.threshold, float):
-        detail = f"the threshold of {profile.name} is for both legs and was not applied"
-        said.append(Degraded(part="threshold", reason=said[0].reason, detail=detail))
-    return Found(
-        project=asked.project,
-        profile=profile,
-        ranked=fuse(candidates, profile, legs=legs, scale=scale),
-        legs=legs,
-        scale=scale,
-        vector=vector,
-        lexical=lexical,
-        degraded=said,
-        rulings=rulings,
-    )
+    return vector, lexical
 
 
 @contextmanager
@@ -393,7 +413,9 @@ def _index_state(corpus: Corpus) -> list[Degraded]:
     return said
 
 
-def _explain(item: Ranked, found: Found) -> dict[str, Any]:
+def _explain(
+    item: Ranked, found: Found, synonyms: Sequence[Mapping[str, str]] | None
+) -> dict[str, Any]:
     candidate = item.candidate
     said: dict[str, Any] = {
         "vectorRank": candidate.vector_rank,
@@ -402,8 +424,8 @@ def _explain(item: Ranked, found: Found) -> dict[str, Any]:
         "parts": fusion_parts(candidate, found.profile, scale=found.scale),
         "evidence": _explain_evidence(candidate, found),
     }
-    if candidate.id in found.synonyms:
-        said["synonyms"] = found.synonyms[candidate.id]
+    if synonyms is not None:
+        said["synonyms"] = synonyms
     if found.profile.rule_weight:
         own = Ruling(own=candidate.rule)
         said["rules"] = ruling_json(found.rulings.get(candidate.document_id, own))

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lastro import store, why_remedies
-from lastro.entry_filter import parse_filter
-from lastro.filters import HardFilter, compile_filter, parse_scopes
+from lastro.filters import compile_filter
 from lastro.places import FilePlace, covers, normal_path, parse_place
 from lastro.ranking import Ranked
-from lastro.search import Engine, Found, SearchRequest, find
+from lastro.search import Engine, Found, SearchRequest, find, hard_filter
 from lastro.store import AppConnection, ExpectedChunk, Source
 from lastro.why_findings import Counts, Passage, Standing, Why
 from lastro.why_stages import (
@@ -81,18 +80,9 @@ def _entry(
     chunks = store.expected_chunks(connection, [key], project_id=project_id, kind="entity")
     if keeper:
         return chunks
-    predicate = compile_filter(_hard(request, project_id=project_id))
+    predicate = compile_filter(hard_filter(request, project_id=project_id))
     kept = store.kept_chunks(connection, predicate, [chunk.id for chunk in chunks])
     return [chunk for chunk in chunks if chunk.id in kept]
-
-
-def _hard(request: SearchRequest, *, project_id: int) -> HardFilter:
-    return HardFilter(
-        project_id=project_id,
-        scopes=parse_scopes(request.scopes),
-        path_prefix=request.path_prefix,
-        entries=parse_filter(request.filter),
-    )
 
 
 def _before_any_point(request: SearchRequest, found: Found, *, expect: str) -> Why:
@@ -127,7 +117,7 @@ def _explained(
 ) -> Why:
     """The answer for the chunk that came furthest, where there is any."""
     found, request = stages.found, stages.request
-    hard = _hard(request, project_id=found.project.id)
+    hard = hard_filter(request, project_id=found.project.id)
     ids = [chunk.id for chunk in there]
     predicate = compile_filter(hard)
     kept = store.kept_chunks(connection, predicate, ids)
