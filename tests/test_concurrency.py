@@ -15,7 +15,7 @@ from rows import add_project
 
 from lastro import store
 from lastro.db.pool import CONTENTION_ATTEMPTS, Database, retried
-from lastro.errors import Contention, InvalidInput
+from lastro.errors import Contention, NotFound
 
 DOCUMENTS = 10
 KILLS = 20
@@ -166,7 +166,7 @@ def test_a_run_that_waited_while_its_project_was_erased_says_so(
     project_id = add_project(owner, "alpha")
     owner.execute("DELETE FROM lastro.projects")
     with (
-        pytest.raises(InvalidInput, match="was erased"),
+        pytest.raises(NotFound, match="was erased"),
         app_database.transaction(projects=[project_id]) as connection,
     ):
         store.save_source(

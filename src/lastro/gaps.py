@@ -179,28 +179,26 @@ class GapLedger:
         check_name(golden)
         project_id = self._project_id()
         with self.engine.database.transaction(projects=[project_id]) as connection:
-            [found], _unknown = _called(connection, [id_], project_id=project_id)
-            [row] = store.list_gaps(connection, project_id, ids=[found])
-            named = list(_places(connection, places, project_id=project_id))
+            found, _unknown = _called(connection, [id_], project_id=project_id)
+            [row] = store.list_gaps(connection, project_id, ids=found)
+            named = _places(connection, places, project_id=project_id)
             line = _line(
                 row,
-                tuple(Answer(place=place, grade=grade) for place in named),
+                [Answer(place=place, grade=grade) for place in named],
                 language=language or detect_language(row.query, languages=self.engine.languages),
             )
             [question] = parse_questions([line], name=golden)
             version, kept = _add(connection, question, name=golden, project_id=project_id)
-            store.set_gap_status(connection, [found], project_id=project_id, status="accepted")
+            store.set_gap_status(connection, found, project_id=project_id, status="accepted")
             alone = golden_set(golden, (question,))
-            judged = judged_chunks(connection, alone, project_id=project_id)
+            [judged] = judged_chunks(connection, alone, project_id=project_id)
         return Accepted(
-            id=str(found),
+            id=str(row.id),
             golden=golden,
             version=version,
             content_hash=kept.content_hash,
             question=question_json(question),
-            not_indexed=tuple(
-                place_text(question.answers[at]) for one in judged for at in one.not_indexed
-            ),
+            not_indexed=tuple(place_text(question.answers[at]) for at in judged.not_indexed),
         )
 
     def _project_id(self) -> int:

@@ -144,15 +144,10 @@ def index(
         if listing.whole_tree and any(patterns.is_in_docs(d.place) for d in stored):
             # The index holds documents of docs/: their absence now must not pull in other files.
             listing = list_again(listing, patterns=replace(patterns, whole_tree=False))
-        plan = plan_changes(
-            listing, stored, fingerprint=writer.pipeline.fingerprint, rebuild=request.rebuild
-        )
         target = _Target(project=project, source=source, listing=listing)
-        try:
-            documents = _write_files(writer, target, plan, progress=progress)
-        finally:
-            writer.settle()  # nothing is stored any more when the next run's turn comes
-        _finish(database, request, target, found=documents)
+        documents = _bring_up_to_date(
+            database, request, target, stored, writer=writer, progress=progress
+        )
         writer.repair(project.id)
         writer.finish()
         return _report(
@@ -163,6 +158,35 @@ def index(
             revision=listing.revision,
             documents=documents,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """Where a listing is indexed to."""
+
+    project: Project
+    source: str
+    listing: Listing
+
+
+def _bring_up_to_date(
+    database: Database,
+    request: IndexRequest,
+    target: _Target,
+    stored: Sequence[StoredDocument],
+    *,
+    writer: Writer,
+    progress: Progress,
+) -> DocumentCounts:
+    """Store what differs between the listing and what is ``stored``, and mark the run finished."""
+    fingerprint = writer.pipeline.fingerprint
+    plan = plan_changes(target.listing, stored, fingerprint=fingerprint, rebuild=request.rebuild)
+    try:
+        documents = _write_files(writer, target, plan, progress=progress)
+    finally:
+        writer.settle()  # nothing is stored any more when the next run's turn comes
+    _finish(database, request, target, found=documents)
+    return documents
 
 
 def _check(request: IndexRequest) -> None:
@@ -192,15 +216,6 @@ def _repair(
         writer.repair(project.id)
         writer.finish()
         return _report(database, writer, project=project, started=started)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Target:
-    """Where a listing is indexed to."""
-
-    project: Project
-    source: str
-    listing: Listing
 
 
 def _list(
