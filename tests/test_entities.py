@@ -330,6 +330,12 @@ def test_another_project_sees_and_loses_nothing(app: App) -> None:
     assert app.list_entities(project="other") == []
 
 
+def test_keys_of_which_none_is_there_are_told_by_their_number(app: App) -> None:
+    app.upsert_entities([entry("linen")])
+    with pytest.raises(NotFound, match="'tailor' has none of the 2 entries"):
+        app.delete_entities(["silk", "wool"])
+
+
 def test_a_key_that_comes_twice_is_refused_and_nothing_is_stored(app: App) -> None:
     with pytest.raises(InvalidInput, match="entry 'wool': key comes twice"):
         app.upsert_entities([entry("wool"), entry("linen"), entry("wool")])

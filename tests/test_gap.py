@@ -99,6 +99,7 @@ SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
         {"entries": {"allow": {"b": [2, "x"], "a": [True]}}},
         {"entries": {"allow": {"a": True, "b": ["x", 2.0]}}},
     ),
+    ({"entries": {"equals": {"a": 1e23}}}, {"entries": {"equals": {"a": 10**23}}}),
     (
         {"entries": {"range": {"d": {"lt": "2026-02-01", "gte": "2026-01-01"}}}},
         {"entries": {"range": {"d": {"gte": "2026-01-01T02:00+02:00", "lt": "2026-02-01T00:00Z"}}}},

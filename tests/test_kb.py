@@ -135,6 +135,12 @@ def test_strict_stores_everything_where_every_line_is_good(lastro: Run, tmp_path
     assert len(json.loads(lastro("kb", "list", "--format", "json")[1])["entries"]) == 3
 
 
+def test_a_closed_stdin_is_refused_in_words(lastro: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    code, _, err = lastro("kb", "import", "-")
+    assert (code, "standard input is closed" in err) == (EXIT_USAGE, True)
+
+
 def test_entries_are_read_from_stdin(lastro: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     stdin = io.TextIOWrapper(io.BytesIO(lines().encode()))
     monkeypatch.setattr("sys.stdin", stdin)

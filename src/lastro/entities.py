@@ -201,8 +201,8 @@ def _refresh(connection: AppConnection, project_id: int) -> None:
 
 
 def _no_entity(keys: Sequence[str], *, project: str) -> NotFound:
-    named = repr(keys[0]) if len(keys) == 1 else f"any of the {len(keys)} keys"
+    named = f"no entry {keys[0]!r}" if len(keys) == 1 else f"none of the {len(keys)} entries"
     return NotFound(
-        f"the project {project!r} has no entry {named}",
+        f"the project {project!r} has {named}",
         remedy="see its keys with `lastro kb list`",
     )

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from textwrap import shorten
 from typing import Any, Literal, cast, get_args
 
@@ -143,8 +144,8 @@ def _bound_json(value: int | float | Moment) -> Scalar:
 
 
 def _plain(value: Scalar) -> Scalar:
-    """1.0 as 1, which JSON and PostgreSQL take for equal."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    """1.0 as 1, which JSON and PostgreSQL take for equal; and 1e23 is what is written so."""
+    return int(Decimal(repr(value))) if isinstance(value, float) and value.is_integer() else value
 
 
 def each_clause(entries: EntryFilter) -> dict[str, EntryFilter]:

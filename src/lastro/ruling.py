@@ -140,9 +140,9 @@ def remove_rules(database: Database, names: Sequence[str], *, project: str) -> l
     with database.transaction(projects=[tenant.id]) as connection:
         removed = store.delete_rules(connection, names, project_id=tenant.id)
     if not removed:
-        named = repr(names[0]) if len(names) == 1 else f"any of the {len(names)} rules"
+        named = f"no rule {names[0]!r}" if len(names) == 1 else f"none of the {len(names)} rules"
         raise NotFound(
-            f"the project {tenant.slug!r} has no rule {named}",
+            f"the project {tenant.slug!r} has {named}",
             remedy="see their names with `lastro rules list`",
         )
     return removed

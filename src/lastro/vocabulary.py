@@ -57,10 +57,10 @@ def remove_words(database: Database, terms: Sequence[str], *, project: str) -> l
         before, vocabulary = _read(connection, known.id)
         removed = [term for term in dict.fromkeys(terms) if vocabulary.remove(term)]
         if not removed:
-            named = repr(terms[0]) if len(terms) == 1 else f"any of {len(terms)} terms"
-            raise NotFound(
-                f"the project {project!r} has no word {named}", remedy="see `lastro words list`"
+            named = (
+                f"no word {terms[0]!r}" if len(terms) == 1 else f"none of the {len(terms)} terms"
             )
+            raise NotFound(f"the project {project!r} has {named}", remedy="see `lastro words list`")
         _write(connection, vocabulary, before, project_id=known.id)
     return removed
 

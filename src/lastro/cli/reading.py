@@ -20,6 +20,8 @@ def opened(file: Path, *, wanted: str, readable: str) -> Generator[BinaryIO]:
     Errors: NotFound, InvalidInput.
     """
     if file == STREAM:
+        if sys.stdin is None:  # it was closed before the command began
+            raise InvalidInput("standard input is closed", remedy=readable)
         yield sys.stdin.buffer
         return
     try:
