@@ -9,9 +9,12 @@ from lastro import legs, store
 from lastro.db.pool import Database, connect
 from lastro.filters import HardFilter, compile_filter
 from lastro.legs import (
+    EF_SEARCH,
     EXACT_ROWS,
+    MOST_EF_SEARCH,
     MOST_EXACT_ROWS,
     exact_up_to,
+    in_sight,
     run_vector_leg,
 )
 
@@ -24,17 +27,35 @@ LIMIT = 2
     [
         (0, 100, EXACT_ROWS),  # no index, or not counted yet
         (-1, 100, EXACT_ROWS),
-        (20_000, 100, EXACT_ROWS),  # √(12 · 100 · 20,000) = 4,898
-        (30_000, 100, 6_000),  # √(12 · 100 · 30,000)
-        (30_000, 25, EXACT_ROWS),  # half of it
-        (120_000, 100, 12_000),
-        (10_000_000, 100, MOST_EXACT_ROWS),  # 109,544
+        (60_000, 100, EXACT_ROWS),  # √(4 · 100 · 60,000) = 4,898
+        (90_000, 100, 6_000),  # √(4 · 100 · 90,000)
+        (90_000, 25, EXACT_ROWS),  # half of it
+        (360_000, 100, 12_000),
+        (10_000_000, 100, MOST_EXACT_ROWS),  # 63,245
     ],
 )
 def test_the_more_rows_are_indexed_the_more_kept_ones_are_read_whole(
     indexed: int, depth: int, limit: int
 ) -> None:
     assert exact_up_to(indexed, depth=depth) == limit
+
+
+@pytest.mark.parametrize(
+    ("kept", "sight"),
+    [
+        (100_000, EF_SEARCH),
+        (50_000, 2 * EF_SEARCH),
+        (10_000, MOST_EF_SEARCH),  # 4,000 were needed
+        (0, MOST_EF_SEARCH),
+        (200_000, EF_SEARCH),  # a count that is older than the rows
+    ],
+)
+def test_as_many_rows_in_sight_pass_a_filter_as_without_one(kept: float, sight: int) -> None:
+    assert in_sight(kept, of=100_000) == sight
+
+
+def test_where_nothing_was_counted_yet_the_index_keeps_most_in_sight() -> None:
+    assert in_sight(5_001, of=0) == MOST_EF_SEARCH
 
 
 @pytest.fixture

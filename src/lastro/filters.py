@@ -59,14 +59,12 @@ class HardFilter:
 class Predicate:
     """A condition over the columns of ``searchable`` and its parameters.
 
-    ``narrows`` says whether it keeps less than the whole of its project, ``asks_entries`` whether
-    for types or attributes.
+    ``narrows`` says whether it keeps less than the whole of its project.
     """
 
     condition: Composable
     parameters: dict[str, object]
     narrows: bool
-    asks_entries: bool = False
 
 
 def parse_scopes(names: Sequence[str] | None) -> tuple[Scope, ...] | None:
@@ -120,7 +118,6 @@ def compile_filter(hard: HardFilter) -> Predicate:
         SQL(" AND ").join(conditions),
         parameters,
         narrows=len(conditions) > 1,
-        asks_entries=hard.entries is not None,
     )
 
 

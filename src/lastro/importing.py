@@ -66,7 +66,7 @@ def import_project(
         _take_over(database, held, writer.embedder, admin_url=admin_url)
     with database.transaction() as connection:
         project_id = _new_project(connection, slug)
-        set_local(connection, projects=[project_id], settings={})
+        set_local(connection, projects=[project_id])
         counts = _store(connection, stream, digest, project_id=project_id, held=held)
         store.refresh_statistics(connection, project_id)
         if not counts["vectorScale"] or held is None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from psycopg.sql import Composable
 
 from lastro import store
+from lastro.db.pool import set_local
 from lastro.filters import Predicate
 from lastro.lexical import QueryWord, query_words, storable
 from lastro.lexical_sql import (
@@ -32,15 +33,16 @@ from lastro.words import keys_in, terms_in
 # of 100,000 rows took 3.7 ms where the index took 22 ms and lost a quarter. Source: docs/adr/0003.
 EXACT_ROWS, MOST_EXACT_ROWS = 5_000, 50_000
 # Above that, the index must look at about depth·indexed/kept rows to let depth of them through, and
-# one of them costs as much as reading this many: at 10,000 of 100,000 rows both took 30 to 40 ms,
-# and the index lost 2%. Source: docs/adr/0027.
-READS_PER_LOOK = 12
-# Rows that are looked at to tell whether a filter keeps few. A share of .11 is told to .014, and
-# what looks a quarter too many is still read exactly: the index would lose 2% of the nearest.
-SAMPLED_ROWS, SAMPLE_SLACK = 500, 1.25
+# one of them costs as much as reading this many: at 5,000 of 100,000 rows exact search was quicker,
+# at 7,000 the index. Source: docs/adr/0029.
+READS_PER_LOOK = 4
+# Rows that are looked at to tell how many a filter keeps: a share of .1 is told to .013.
+SAMPLED_ROWS = 500
 # Rows that the index keeps in sight while it looks for the nearest. With 200 the recall@10 of
-# 100,000 sections was .988, and .960 where the 1,000 nearest had been deleted.
-EF_SEARCH = 400
+# 100,000 sections was .988, and .960 where the 1,000 nearest had been deleted. A filter that drops
+# some of them needs more, at most as many as pgvector can keep: where it kept a tenth, 400 found
+# .988 and 1,000 found .995. Source: docs/adr/0029.
+EF_SEARCH, MOST_EF_SEARCH = 400, 1_000
 # What a transaction sets so that the vector index finds what the filter keeps, to any depth.
 HNSW_SETTINGS: Mapping[str, str] = {
     "hnsw.ef_search": str(EF_SEARCH),
@@ -109,33 +111,37 @@ def run_vector_leg(
         depth=depth,
         scoring=scoring,
     )
+    kept = _kept(connection, predicate, corpus=corpus, limit=limit)
     rows, plan = None, "exact"
-    if _keeps_few(connection, predicate, corpus=corpus, limit=limit):
+    if kept <= limit:
         # A sample is no count: where the filter keeps far more after all, the index is quicker.
-        most = 2 * limit if predicate.asks_entries else None
-        rows = search(exact=True, kept_limit=most)
-    if rows is None or (predicate.asks_entries and rows and rows[0].matched == 2 * limit):
+        rows = search(exact=True, kept_limit=2 * limit if predicate.narrows else None)
+    if rows is None or (predicate.narrows and rows and rows[0].matched == 2 * limit):
+        if predicate.narrows:
+            sight = in_sight(kept, of=corpus.row_count)
+            set_local(connection, settings={"hnsw.ef_search": str(sight)})
         rows, plan = search(exact=False), "hnsw"
     return VectorLeg(embedding=embedding, rows=rows, explain={"plan": plan, "found": len(rows)})
 
 
-def _keeps_few(
-    connection: AppConnection, predicate: Predicate, *, corpus: Corpus, limit: int
-) -> bool:
-    """Whether the filter keeps ``limit`` rows or fewer; about as many where a sample tells it.
+def _kept(connection: AppConnection, predicate: Predicate, *, corpus: Corpus, limit: int) -> float:
+    """How many rows the filter keeps: by a sample, or by a count that ends above ``limit``.
 
-    Scopes and paths are counted in an index. Attributes are read row by row, so that counting took
-    as long as searching: 11,000 rows at 1 to 2 µs each.
+    Counting 11,000 rows took as long as searching them.
     """
     total = corpus.row_count
     if not total or corpus.unfinished:  # a run that works has changed the rows since then
-        return store.count_up_to(connection, predicate, limit=limit + 1) <= limit
+        return store.count_up_to(connection, predicate, limit=limit + 1)
     if total <= limit or not predicate.narrows:
-        return total <= limit
-    if not predicate.asks_entries:
-        return store.count_up_to(connection, predicate, limit=limit + 1) <= limit
+        return total
     kept, looked_at = store.kept_of_sample(connection, predicate, limit=SAMPLED_ROWS)
-    return kept * total <= limit * looked_at * SAMPLE_SLACK
+    return kept * total / max(looked_at, 1)
+
+
+def in_sight(kept: float, *, of: int) -> int:
+    """Rows that the index keeps in sight so that ``EF_SEARCH`` of them pass the filter; pure."""
+    share = min(kept / of, 1.0) if of else 0.0
+    return MOST_EF_SEARCH if share * MOST_EF_SEARCH <= EF_SEARCH else round(EF_SEARCH / share)
 
 
 def exact_up_to(indexed: int, *, depth: int) -> int:

@@ -131,7 +131,7 @@ class Database:
         with self.session() as connection:
             connection.isolation_level = REPEATABLE_READ if snapshot else READ_COMMITTED
             with connection.transaction():
-                set_local(connection, projects=projects, settings=settings or {})
+                set_local(connection, projects=projects, settings=settings)
                 yield connection
 
     @contextmanager
@@ -193,10 +193,15 @@ def savepoint(connection: AppConnection) -> Generator[None]:
 
 
 def set_local(
-    connection: AppConnection, *, projects: Sequence[int], settings: Mapping[str, str]
+    connection: AppConnection,
+    *,
+    projects: Sequence[int] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> None:
     """Set the visible projects and other settings until the transaction ends, in one round trip."""
-    values = {"lastro.projects": "{" + ",".join(map(str, projects)) + "}", **settings}
+    values = dict(settings or {})
+    if projects is not None:
+        values["lastro.projects"] = "{" + ",".join(map(str, projects)) + "}"
     connection.execute(
         "SELECT set_config(s.name, s.value, true)"
         " FROM unnest(%s::text[], %s::text[]) AS s (name, value)",
