@@ -24,7 +24,6 @@ from lastro.embedders import (
     build_embedder,
     checked,
     fingerprint,
-    is_blank,
 )
 from lastro.embedders import use_m3 as use_m3_module
 from lastro.embedders.blas import blas_threads, one_blas_thread
@@ -37,6 +36,7 @@ from lastro.embedders.use_m3_prepared import (
     words,
 )
 from lastro.errors import ConfigError, InvalidInput, ProviderError
+from lastro.graphemes import is_blank
 
 _servers = ExitStack()
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from lastro import store
 from lastro.batching import Fed, as_degraded, feed
 from lastro.db.pool import Database
-from lastro.embedders import Embedder, Role, Served, fingerprint, is_blank
+from lastro.embedders import Embedder, Role, Served, fingerprint
 from lastro.errors import EmbedderMismatch, ProviderError
+from lastro.graphemes import is_blank
 from lastro.store import ActiveEmbedder
 from lastro.types import Degraded
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, cast, get_args
 
 from lastro.entry_filter import MAX_NUMBER
 from lastro.errors import InvalidInput
+from lastro.graphemes import is_blank
 from lastro.json_lines import ReadLines, RefusedLine, read_lines
 from lastro.lexical import storable
 from lastro.types import EmbeddingCounts
@@ -120,10 +121,10 @@ def _faults(entity: Entity) -> Iterable[tuple[str, str]]:
 def _text_fault(value: object, *, max_chars: int | None = None) -> str | None:
     if not isinstance(value, str):
         return "is no text"
-    if not value.strip():
-        return "is blank"
     if storable(value) != value:
         return "has a character that cannot be stored: NUL, or half of a pair"
+    if is_blank(value):
+        return "is blank"
     if max_chars is not None and len(value) > max_chars:
         return f"is longer than {max_chars:,} characters"
     return None

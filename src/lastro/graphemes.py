@@ -1,5 +1,6 @@
-"""Where a text may be cut without splitting what a reader sees as one character."""
+"""What a reader sees of a text: whether anything, and where it may be cut between characters."""
 
+import unicodedata
 from bisect import bisect_left
 
 import regex
@@ -15,6 +16,14 @@ _JOINING = (
 # which grows with the square of a run of flags.
 _FLAG = r"\p{GCB=Regional_Indicator}{2}(?=\p{GCB=Regional_Indicator})"
 _CLUSTER = regex.compile(rf"(?s){_FLAG}|(?={_JOINING}|.{_JOINING})\X")
+
+# Blanks, controls (NUL among them), and marks that are never seen, such as U+200B.
+_INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
+
+
+def is_blank(text: str) -> bool:
+    """Tell whether ``text`` shows nothing to a reader, so that no embedder may be asked for it."""
+    return all(unicodedata.category(char) in _INVISIBLE for char in text)
 
 
 class GraphemeIndex:

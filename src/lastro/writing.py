@@ -15,9 +15,10 @@ from lastro.batching import as_degraded
 from lastro.db.migrate import lock_schema
 from lastro.db.pool import Database, connect, retried
 from lastro.documents import Pipeline, Prepared, embedded_text
-from lastro.embedders import Embedder, Served, fingerprint, is_blank
+from lastro.embedders import Embedder, Served, fingerprint
 from lastro.embedding import embed_texts, mismatch, require_same
 from lastro.errors import DimensionMismatch, ProviderError
+from lastro.graphemes import is_blank
 from lastro.store import ActiveEmbedder
 from lastro.types import Degraded, EmbeddingCounts, FileNote
 

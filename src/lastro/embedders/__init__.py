@@ -11,7 +11,6 @@ from lastro.embedders.protocol import (
     checked,
     configured,
     fingerprint,
-    is_blank,
     limits_of,
     readable,
 )
@@ -32,7 +31,6 @@ __all__ = [
     "checked",
     "configured",
     "fingerprint",
-    "is_blank",
     "limits_of",
     "readable",
 ]

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
@@ -12,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lastro.errors import InvalidInput, ProviderError
+from lastro.graphemes import is_blank
 
 Role = Literal["query", "document"]
 NO_PREFIXES: Mapping[Role, str] = {"query": "", "document": ""}
 
 # float32 sums of 4,000 squares err by less than 1e-4; anything wider was never normalised.
 NORM_TOLERANCE = 1e-3
-# Blanks, controls (NUL among them), and marks that are never seen, such as U+200B.
-_INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 # What UTF-8 or PostgreSQL cannot hold, and what is read in its place.
 _UNENCODABLE = dict.fromkeys(range(0xD800, 0xE000), "\ufffd") | {0: " "}
 
@@ -134,11 +132,6 @@ def fingerprint(embedder: Embedder) -> str:
     }
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
     return f"{embedder.id}@{embedder.version}/{embedder.dimension}#{digest}"
-
-
-def is_blank(text: str) -> bool:
-    """Tell whether ``text`` shows nothing to a reader, so that no embedder may be asked for it."""
-    return all(unicodedata.category(char) in _INVISIBLE for char in text)
 
 
 def readable(texts: Sequence[str], *, max_chars: int) -> list[str]:
