@@ -21,14 +21,14 @@ from lastro.cli.root import app as commands
 from lastro.config import Settings
 from lastro.db.embedded import EmbeddedStatus
 from lastro.db.upgrade import Upgrade
-from lastro.entity import EntityCounts, EntityReport, EntitySummary, read_entities
+from lastro.entity import EntityReport, EntitySummary, read_entities
 from lastro.erasing import Erased
 from lastro.errors import STATUS
 from lastro.exporting import Exported
 from lastro.gap import Gap, Nearest
 from lastro.gaps import Accepted, Dismissed, Resolved
 from lastro.importing import Imported
-from lastro.json_lines import RefusedLine
+from lastro.json_lines import LineCounts, RefusedLine
 from lastro.leg_cache import GoldenUsed
 from lastro.lexical_sql import NEARNESS, RANK_WEIGHTS, VERBOSITY
 from lastro.ollama_settings import OllamaSettings
@@ -210,11 +210,11 @@ def test_every_check_of_the_doctor_is_documented():
     "value",
     [
         Accepted, Adr, Check, Coverage, Degraded, Dismissed, DocumentCounts, EmbeddedStatus,
-        EmbeddingCounts, EntityCounts, EntityReport, EntitySummary, Erased, Exported, FileNote,
+        EmbeddingCounts, EntityReport, EntitySummary, Erased, Exported, FileNote,
         FileOrigin, Gap, GoldenImport, GoldenSummary, GoldenUsed, Hit, Imported, IndexReport,
-        KnownProfile, Nearest, Outcome, Profile, ProjectSummary, RefusedLine, Resolved, Run,
-        RuleReport, ScopeCoverage, SelfCheck, SourceCoverage, Sweep, Swept, Thresholds, Upgrade,
-        Why,
+        KnownProfile, LineCounts, Nearest, Outcome, Profile, ProjectSummary, RefusedLine, Resolved,
+        RuleReport, Run, ScopeCoverage, SelfCheck, SourceCoverage, Sweep, Swept, Thresholds,
+        Upgrade, Why,
     ],
 )  # fmt: skip
 def test_each_field_of_a_printed_value_is_documented(value: type):

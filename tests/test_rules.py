@@ -34,12 +34,12 @@ from lastro.rules import (
     RuleMatch,
     Ruling,
     applies,
+    compile_rule,
     parse_rule,
     read_rules,
     rule_json,
     rule_on,
     ruling_json,
-    standing,
 )
 
 PAGES = Path(__file__).parent.parent / "docs" / "reference"
@@ -87,13 +87,13 @@ def test_the_page_says_which_searches_a_rule_is_for(
     said: Any, when: dict[str, Any], answer: str
 ) -> None:
     assert answer in {"yes", "no"}
-    assert applies(standing(a_rule(when=when)), parse_filter(said)) == (answer == "yes")
+    assert applies(compile_rule(a_rule(when=when)), parse_filter(said)) == (answer == "yes")
 
 
 @pytest.mark.parametrize("said", [None, {"allow": {"occasion": "wedding"}}])
 def test_a_rule_that_asks_for_nothing_is_for_every_search(said: Any) -> None:
     for when in (None, {}):
-        assert applies(standing(a_rule(when=when)), parse_filter(said))
+        assert applies(compile_rule(a_rule(when=when)), parse_filter(said))
 
 
 def test_the_page_says_how_weights_add_up() -> None:
@@ -101,7 +101,7 @@ def test_the_page_says_how_weights_add_up() -> None:
     assert (header[0], len(rows)) == ("weights that match", 7)
     for weights, own, total, part in rows:
         numbers = [] if weights == "none" else [float(one) for one in weights.split(",")]
-        rules = [standing(a_rule(weight=one)) for one in numbers]
+        rules = [compile_rule(a_rule(weight=one)) for one in numbers]
         said = ruling_json(rule_on(an_entry(own=float(own)), rules, context=asked()))
         assert (said["sum"], said["part"]) == (
             pytest.approx(float(total)),
@@ -339,7 +339,7 @@ def test_a_rule_may_be_made_of_any_mapping_and_sequence() -> None:
 
 
 def test_a_rule_matches_the_entries_that_it_names() -> None:
-    rules = [standing(a_rule(entry=WEDDING)), standing(a_rule(name="all"))]
+    rules = [compile_rule(a_rule(entry=WEDDING)), compile_rule(a_rule(name="all"))]
     said = rule_on(an_entry(occasion=["wedding", "beach"]), rules, context=asked())
     assert [one.name for one in said.matched] == ["r", "all"]
     said = rule_on(an_entry(occasion=["beach"]), rules, context=asked())
@@ -380,7 +380,7 @@ def immoderate(_context: RuleContext, _entry: RuleEntry) -> RuleMatch:
 
 
 def test_functions_are_asked_after_the_rules_that_are_kept() -> None:
-    said = rule_on(an_entry(grams=900), [standing(a_rule())], [heavy], context=asked())
+    said = rule_on(an_entry(grams=900), [compile_rule(a_rule())], [heavy], context=asked())
     assert [one.name for one in said.matched] == ["r", "heavy"]
     assert said.total == pytest.approx(0.5 + 0.2)
     assert rule_on(an_entry(grams=100), [], [heavy], context=asked()) == Ruling(matched=[])

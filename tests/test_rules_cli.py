@@ -65,8 +65,8 @@ def test_an_import_reports_what_it_did(lastro: Run) -> None:
         code, out, _ = lastro("rules", "import", "rules.jsonl", "--format", "json")
         assert code == EXIT_DONE
         assert json.loads(out) == {
-            "project": "tailor", "added": added, "changed": 0, "unchanged": unchanged,
-            "refused": [],
+            "project": "tailor",
+            "rules": {"added": added, "changed": 0, "unchanged": unchanged, "refused": []},
         }  # fmt: skip
     assert "0 added, 0 changed, 2 unchanged" in lastro("rules", "import", "rules.jsonl")[1]
 
@@ -74,7 +74,7 @@ def test_an_import_reports_what_it_did(lastro: Run) -> None:
 def test_bad_lines_are_reported_and_the_others_go_in(lastro: Run) -> None:
     code, out, err = lastro("rules", "import", "bad.jsonl", "--format", "json")
     assert code == EXIT_PARTIAL
-    report = json.loads(out)
+    report = json.loads(out)["rules"]
     assert (report["added"], [line["line"] for line in report["refused"]]) == (2, [3, 4, 5])
     assert report["refused"][1] == {"line": 4, "key": "x", "reason": "there is no reason"}
     assert "warning: line 5: rule 'y': weight is no number" in err

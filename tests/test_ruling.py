@@ -374,7 +374,7 @@ def test_a_rule_is_stored_over_the_one_of_its_name(shop: Shop) -> None:
 
     def counts(*rules: Rule) -> tuple[int, int, int]:
         report = upsert_rules(shop.database, rules, project="shop")
-        return report.added, report.changed, report.unchanged
+        return report.rules.added, report.rules.changed, report.rules.unchanged
 
     assert counts(EVERY, WEDDING_FIRST) == (2, 0, 0)
     assert counts(WEDDING_FIRST, replace(EVERY, weight=0.5), other) == (1, 1, 1)

@@ -321,7 +321,8 @@ class App:
         read = read_rules(lines)
         if strict:
             require_all(read, of="rules")
-        return replace(self.upsert_rules(read.items, project=project), refused=read.refused)
+        report = self.upsert_rules(read.items, project=project)
+        return replace(report, rules=replace(report.rules, refused=read.refused))
 
     def list_rules(self, project: str | None = None) -> "list[Rule]":
         """A project's rules by name. Errors: NotFound."""

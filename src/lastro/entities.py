@@ -10,13 +10,13 @@ from lastro.db.pool import Database, retried
 from lastro.documents import Prepared
 from lastro.entity import (
     Entity,
-    EntityCounts,
     EntityReport,
     EntitySummary,
     parse_entity,
 )
 from lastro.entity_rows import entity_hash, prepare_entity
 from lastro.errors import InvalidInput, NotFound
+from lastro.json_lines import LineCounts
 from lastro.projects import project_named
 from lastro.store import AppConnection, StoredDocument
 from lastro.turns import turn
@@ -74,7 +74,7 @@ def upsert_entities(
     added = sum(entity.key not in stored for entity in new)
     return EntityReport(
         project=tenant.slug,
-        entries=EntityCounts(
+        entries=LineCounts(
             added=added, changed=len(new) - added, unchanged=len(entities) - len(new)
         ),
         chunks=chunks,

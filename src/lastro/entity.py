@@ -10,7 +10,7 @@ from typing import Any, Literal, cast, get_args
 from lastro.entry_filter import MAX_NUMBER
 from lastro.errors import InvalidInput
 from lastro.graphemes import is_blank
-from lastro.json_lines import ReadLines, RefusedLine, read_lines
+from lastro.json_lines import LineCounts, ReadLines, read_lines
 from lastro.lexical import storable
 from lastro.types import EmbeddingCounts
 
@@ -57,21 +57,11 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EntityCounts:
-    """What became of the entries that were given."""
-
-    added: int
-    changed: int
-    unchanged: int
-    refused: tuple[RefusedLine, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EntityReport:
     """What was stored; ``chunks`` are the project's published ones after it."""
 
     project: str
-    entries: EntityCounts
+    entries: LineCounts
     chunks: int
     embedding: EmbeddingCounts
     took_ms: float
@@ -143,7 +133,7 @@ def _attribute_faults(attributes: object) -> Iterable[tuple[str, str]]:
         if fault is not None:
             yield f"attributes.{name}", fault
             return
-    if len(json.dumps(_written_out(attributes))) > MAX_ATTRIBUTES_CHARS:
+    if len(json.dumps(_written_out(cast("object", attributes)))) > MAX_ATTRIBUTES_CHARS:
         yield "attributes", f"are longer than {MAX_ATTRIBUTES_CHARS:,} characters of JSON"
 
 

@@ -25,6 +25,16 @@ class RefusedLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LineCounts:
+    """What became of what lines said, and the lines that said nothing."""
+
+    added: int
+    changed: int
+    unchanged: int
+    refused: tuple[RefusedLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLines(Generic[T]):
     """What the lines of a file say, and those that say nothing."""
 

@@ -7,7 +7,7 @@ What they mean, with a truth table, is in docs/reference/rules.md.
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from lastro.entity import MAX_RULE_WEIGHT, is_number
 from lastro.entry_filter import EntryFilter, parse_filter
 from lastro.entry_matching import Held, Matcher, asks_for, matcher_of
 from lastro.errors import InvalidFilter, InvalidInput
-from lastro.json_lines import ReadLines, RefusedLine, read_lines
+from lastro.json_lines import LineCounts, ReadLines, read_lines
 from lastro.lexical import storable
 from lastro.ranking import rule_part
 
@@ -113,14 +113,11 @@ class RuleReport:
     """What became of the rules that were given."""
 
     project: str
-    added: int
-    changed: int
-    unchanged: int
-    refused: tuple[RefusedLine, ...] = field(default=())
+    rules: LineCounts
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CompiledRule:
     """A kept rule with its filters read; None says nothing, and holds always."""
 
     matched: Matched
@@ -128,21 +125,22 @@ class Standing:
     matches: Matcher | None
 
 
-def standing(rule: Rule) -> Standing:
+def compile_rule(rule: Rule) -> CompiledRule:
     """``rule`` with its filters read."""
     matched = Matched(name=rule.name, weight=rule.weight, reason=rule.reason)
     entry = parse_filter(rule.entry)
-    return Standing(matched, parse_filter(rule.when), None if entry is None else matcher_of(entry))
+    matches = None if entry is None else matcher_of(entry)
+    return CompiledRule(matched, parse_filter(rule.when), matches)
 
 
-def applies(rule: Standing, asked: EntryFilter | None) -> bool:
+def applies(rule: CompiledRule, asked: EntryFilter | None) -> bool:
     """Whether a search whose filter is ``asked`` is one that the rule is for."""
     return rule.when is None or asks_for(asked, rule.when)
 
 
 def rule_on(
     entry: RuleEntry,
-    rules: Iterable[Standing],
+    rules: Iterable[CompiledRule],
     functions: Iterable[RuleFunction] = (),
     *,
     context: RuleContext,

@@ -12,20 +12,21 @@ from lastro import store
 from lastro.db.pool import Database, retried
 from lastro.entry_filter import EntryFilter
 from lastro.errors import InvalidInput, NotFound
+from lastro.json_lines import LineCounts
 from lastro.projects import project_named
 from lastro.ranking import Candidate
 from lastro.rules import (
     MAX_RULES,
+    CompiledRule,
     Rule,
     RuleContext,
     RuleEntry,
     RuleFunction,
     RuleReport,
     Ruling,
-    Standing,
     applies,
+    compile_rule,
     rule_on,
-    standing,
 )
 from lastro.store import AppConnection, RuleRow
 
@@ -60,7 +61,7 @@ def rulings(
     Errors: InvalidInput for a function that fails.
     """
     rows = store.stored_rules(connection, project_id)
-    rules = [rule for rule in map(_standing, rows) if applies(rule, about.entries)]
+    rules = [rule for rule in map(_compiled, rows) if applies(rule, about.entries)]
     if not rules and not about.functions:
         return {}
     of_document = {candidate.document_id: candidate for candidate in candidates}
@@ -118,9 +119,9 @@ def upsert_rules(database: Database, rules: Sequence[Rule], *, project: str) -> 
     changed = sum(saved.values())
     return RuleReport(
         project=tenant.slug,
-        added=len(saved) - changed,
-        changed=changed,
-        unchanged=len(rules) - len(saved),
+        rules=LineCounts(
+            added=len(saved) - changed, changed=changed, unchanged=len(rules) - len(saved)
+        ),
     )
 
 
@@ -159,6 +160,6 @@ def _rule(row: RuleRow) -> Rule:
 
 
 @lru_cache(maxsize=2 * MAX_RULES)
-def _standing(row: RuleRow) -> Standing:
+def _compiled(row: RuleRow) -> CompiledRule:
     """A row's filters are read once by a process, however many searches ask for them."""
-    return standing(_rule(row))
+    return compile_rule(_rule(row))

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from lastro import store
 from lastro.db.pool import Database
 from lastro.errors import NotFound
-from lastro.json_lines import require_all
+from lastro.json_lines import LineCounts, require_all
 from lastro.projects import project_named
 from lastro.store import AppConnection
-from lastro.words import Vocabulary, Word, WordCounts, WordReport
+from lastro.words import Vocabulary, Word, WordReport
 
 
 def import_words(
@@ -30,7 +30,7 @@ def import_words(
     added = len(changed - before.keys())
     return WordReport(
         project=project,
-        words=WordCounts(
+        words=LineCounts(
             added=added,
             changed=len(changed) - added,
             unchanged=len(vocabulary.touched) - len(changed),

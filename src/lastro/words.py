@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from lastro.errors import InvalidInput
-from lastro.json_lines import ReadLines, RefusedLine, read_lines
+from lastro.json_lines import LineCounts, ReadLines, read_lines
 from lastro.lexical import KnownTerm, Unit, is_cjk, storable, units
 
 # A name, or a phrase of some words: longer is a sentence, which nobody types the same twice.
@@ -43,21 +43,11 @@ class WordLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WordCounts:
-    """What became of the terms of a file, and which lines said nothing."""
-
-    added: int
-    changed: int
-    unchanged: int
-    refused: tuple[RefusedLine, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WordReport:
     """What an import did; ``total`` are the project's terms after it."""
 
     project: str
-    words: WordCounts
+    words: LineCounts
     total: int
 
 

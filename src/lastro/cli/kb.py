@@ -10,7 +10,7 @@ from rich.text import Text
 
 from lastro.app import build
 from lastro.cli.erasing import YesOption, confirm, print_erased
-from lastro.cli.keeping import print_removed, warn_of_refused
+from lastro.cli.keeping import counted, print_removed, warn_of_refused
 from lastro.cli.options import Format, FormatOption, ProjectOption
 from lastro.cli.output import (
     escaped,
@@ -69,13 +69,8 @@ def import_(
 
 
 def _stored(report: EntityReport) -> Iterator[Text]:
-    counts = report.entries
     yield Text.assemble("project ", (escaped(report.project), "bold"))
-    refused = f", {len(counts.refused)} refused" if counts.refused else ""
-    yield Text(
-        f"entries    {counts.added} added, {counts.changed} changed, "
-        f"{counts.unchanged} unchanged{refused}"
-    )
+    yield Text(f"entries    {counted(report.entries)}")
     yield Text(
         f"chunks     {report.chunks} in all; {report.embedding.embedded} embedded, "
         f"{report.embedding.skipped} left without a vector"

@@ -1,4 +1,4 @@
-"""What ``kb``, ``rules`` and ``words`` say alike: lines that were refused, and what was removed."""
+"""What ``kb``, ``rules`` and ``words`` say alike of lines that they read, and of what is gone."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,13 @@ from rich.text import Text
 from lastro.cli.options import Format
 from lastro.cli.output import escaped, print_data, print_json, print_warning
 from lastro.errors import EXIT_DONE, EXIT_PARTIAL
-from lastro.json_lines import RefusedLine
+from lastro.json_lines import LineCounts, RefusedLine
+
+
+def counted(counts: LineCounts) -> str:
+    """What became of lines, in words."""
+    refused = f", {len(counts.refused)} refused" if counts.refused else ""
+    return f"{counts.added} added, {counts.changed} changed, {counts.unchanged} unchanged{refused}"
 
 
 def warn_of_refused(refused: Sequence[RefusedLine]) -> int:

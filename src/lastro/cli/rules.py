@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from lastro.app import build
-from lastro.cli.keeping import print_removed, warn_of_refused
+from lastro.cli.keeping import counted, print_removed, warn_of_refused
 from lastro.cli.options import Format, FormatOption, ProjectOption
 from lastro.cli.output import escaped, print_data, print_json, screen_width
 from lastro.cli.reading import opened
@@ -39,7 +39,7 @@ def import_(
         build(load_settings()) as lastro,
     ):
         report = lastro.import_rules(lines, strict=strict, project=project)
-    code = warn_of_refused(report.refused)
+    code = warn_of_refused(report.rules.refused)
     if format_ is Format.JSON:
         print_json(to_json(report))
     else:
@@ -49,11 +49,7 @@ def import_(
 
 def _stored(report: RuleReport) -> Iterator[Text]:
     yield Text.assemble("project ", (escaped(report.project), "bold"))
-    refused = f", {len(report.refused)} refused" if report.refused else ""
-    yield Text(
-        f"rules    {report.added} added, {report.changed} changed, "
-        f"{report.unchanged} unchanged{refused}"
-    )
+    yield Text(f"rules      {counted(report.rules)}")
 
 
 @app.command("list")

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from lastro.app import build
-from lastro.cli.keeping import print_removed, warn_of_refused
+from lastro.cli.keeping import counted, print_removed, warn_of_refused
 from lastro.cli.options import Format, FormatOption, ProjectOption
 from lastro.cli.output import escaped, print_data, print_json, screen_width
 from lastro.cli.reading import opened
@@ -47,13 +47,8 @@ def import_(
 
 
 def _stored(report: WordReport) -> Iterator[Text]:
-    counts = report.words
-    refused = f", {len(counts.refused)} refused" if counts.refused else ""
     yield Text.assemble("project ", (escaped(report.project), "bold"))
-    yield Text(
-        f"terms      {counts.added} added, {counts.changed} changed, "
-        f"{counts.unchanged} unchanged{refused}; {report.total} in all"
-    )
+    yield Text(f"terms      {counted(report.words)}; {report.total} in all")
 
 
 @app.command("list")
