@@ -1,6 +1,7 @@
 """Rules at work: ``kb-rrf`` on real entries, what rules move, and what they may never show."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -10,6 +11,7 @@ import psycopg
 import pytest
 from rows import add_chunk
 
+from lastro import store
 from lastro.chunk_settings import ChunkSettings
 from lastro.db.pool import Database
 from lastro.documents import Pipeline
@@ -22,6 +24,7 @@ from lastro.golden import Answer, GoldenQuestion, golden_set
 from lastro.leg_cache import cache_golden
 from lastro.places import EntityPlace
 from lastro.profiles import DEFAULT, KB_RRF, SHIPPED, Profile
+from lastro.projects import project_id_of
 from lastro.rules import MAX_RULES, Rule, RuleContext, RuleEntry, RuleMatch
 from lastro.ruling import list_rules, remove_rules, upsert_rules
 from lastro.search import Engine, SearchRequest, find, search
@@ -410,6 +413,22 @@ def test_more_rules_than_a_project_keeps_are_refused_all_together(shop: Shop) ->
     with pytest.raises(InvalidInput, match="at most 200 rules"):
         shop.rule(EVERY)
     assert len(list_rules(shop.database, project="shop")) == MAX_RULES
+
+
+def test_two_imports_at_once_keep_no_more_rules_than_a_project_may_have(shop: Shop) -> None:
+    # 150 and 100 of at most 200; the second import begins before the first one ends
+    shop.put(NEAR)
+    ours = [replace(EVERY, name=f"ours {number}") for number in range(150)]
+    theirs = [replace(EVERY, name=f"theirs {number}") for number in range(100)]
+    project_id = project_id_of(shop.database, "shop")
+    with ThreadPoolExecutor(1) as pool:
+        with shop.database.transaction(projects=[project_id]) as connection:
+            store.wait_to_number(connection, project_id)
+            store.save_rules(connection, ours, project_id=project_id)
+            other = pool.submit(shop.rule, *theirs)
+            wait([other], timeout=0.3)
+        with pytest.raises(InvalidInput, match="at most 200 rules"):
+            other.result()
 
 
 def test_rules_belong_to_a_project_that_is_there(shop: Shop) -> None:

@@ -107,6 +107,7 @@ def upsert_rules(database: Database, rules: Sequence[Rule], *, project: str) -> 
 
     def save() -> dict[str, bool]:
         with database.transaction(projects=[tenant.id]) as connection:
+            store.wait_to_number(connection, tenant.id)  # so that the rules are all counted
             saved = store.save_rules(connection, rules, project_id=tenant.id)
             if len(store.stored_rules(connection, tenant.id)) > MAX_RULES:
                 raise InvalidInput(

@@ -116,7 +116,7 @@ def project_states(connection: AppConnection, project_ids: Sequence[int]) -> lis
 
 
 def wait_to_number(connection: AppConnection, project_id: int) -> None:
-    """Wait until nobody else gives the next version or number of this project's things."""
+    """Wait until nobody else gives this project's next number, or adds to its words or rules."""
     connection.execute(
         load_queries("projects")["wait_to_number"],
         {"space": _NUMBER_LOCKS, "project_id": project_id % 2**31},

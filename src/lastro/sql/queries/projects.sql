@@ -56,8 +56,8 @@ SELECT pg_advisory_lock(%(space)s::integer, %(project_id)s::integer);
 SELECT pg_advisory_unlock(%(space)s::integer, %(project_id)s::integer);
 
 -- name: wait_to_number
--- Held to the end of the transaction: who gives a project's next number waits, and then sees those
--- that were given.
+-- Held to the end of the transaction: who gives a project's next number, or adds to its words or
+-- rules, waits, and then sees what others gave.
 SELECT pg_advisory_xact_lock(%(space)s::integer, %(project_id)s::integer);
 
 -- name: project_sources
