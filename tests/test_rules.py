@@ -27,6 +27,7 @@ from lastro.ranking import Candidate, fuse, rule_part
 from lastro.rules import (
     MAX_NAME_CHARS,
     MAX_REASON_CHARS,
+    SHOWN_ERROR_CHARS,
     Matched,
     Rule,
     RuleContext,
@@ -399,6 +400,16 @@ def test_a_function_that_fails_is_named(function: Any, fault: str) -> None:
         rule_on(an_entry(), [], [function], context=asked())
     assert fault in caught.value.message
     assert caught.value.remedy
+
+
+def test_a_function_whose_error_is_a_page_is_told_in_a_line() -> None:
+    def wordy(_context: RuleContext, _entry: RuleEntry) -> None:
+        raise ValueError("no such season\n" * 1_000)
+
+    with pytest.raises(InvalidInput) as caught:
+        rule_on(an_entry(), [], [wordy], context=asked())
+    assert len(caught.value.message) < 2 * SHOWN_ERROR_CHARS
+    assert "\n" not in caught.value.message
 
 
 class Seasonal:

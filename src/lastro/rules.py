@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from textwrap import shorten
 from typing import Any, cast
 
 from lastro.entity import MAX_RULE_WEIGHT, is_number
@@ -23,6 +24,8 @@ from lastro.ranking import rule_part
 MAX_RULES = 200
 MAX_NAME_CHARS = 200
 MAX_REASON_CHARS = 1_000
+# Of what a function's error says; it may hold a page.
+SHOWN_ERROR_CHARS = 200
 # Of a condition as JSON: every search reads all of them.
 MAX_CONDITION_CHARS = 20_000
 
@@ -160,8 +163,9 @@ def _said(function: RuleFunction, context: RuleContext, entry: RuleEntry) -> Mat
     try:
         said = cast("object", function(context, entry))
     except Exception as error:
+        told = shorten(str(error), width=SHOWN_ERROR_CHARS, placeholder=" …")
         raise InvalidInput(
-            f"rule {name!r} failed on the entry {entry.key!r}: {type(error).__name__}: {error}",
+            f"rule {name!r} failed on the entry {entry.key!r}: {type(error).__name__}: {told}",
             remedy="correct the function that SearchRequest.rules names",
         ) from error
     if said is None:
