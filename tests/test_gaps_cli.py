@@ -63,7 +63,7 @@ def test_gaps_are_printed_in_the_shape_of_the_contract(lastro: Run) -> None:
 
 
 def test_gaps_are_listed_for_people(lastro: Run) -> None:
-    assert lastro("gaps")[1] == "no such gap\n"
+    assert lastro("gaps")[1] == "no gap\n"
     id_ = asked(lastro, NEAR, "--scope", "docs")
     asked(lastro, NEAR, "--scope", "docs")
     lines = lastro("gaps")[1].splitlines()

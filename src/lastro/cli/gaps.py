@@ -57,7 +57,7 @@ def gaps(
     if format_ is Format.JSON:
         print_json({"gaps": to_json(found)})
     else:
-        print_data(_listed(found) if found else ["no such gap"])
+        print_data(_listed(found) if found else ["no gap"])
 
 
 def _listed(found: Sequence[Gap]) -> Iterator[Text]:
