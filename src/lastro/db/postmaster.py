@@ -279,11 +279,16 @@ def stop_server(pid: int, data: Path, *, timeout_s: float = STOP_TIMEOUT_S) -> b
     fast, immediate = signal.SIGINT, signal.SIGQUIT  # PostgreSQL manual, "Shutting Down"
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, fast if _takes_clients(data) else immediate)
-    while serves(pid, data):
+    while serves(pid, data) or _is_ending(pid):
         if time.monotonic() > deadline:
             return False
         wait_for_exit(pid, 0.01)
     return True
+
+
+def _is_ending(pid: int) -> bool:
+    """Whether a process has given up its arguments, with its memory, and is there still."""
+    return alive(pid) and not any(_arguments_of(pid))
 
 
 def _takes_clients(data: Path) -> bool:
