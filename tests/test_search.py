@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
 from repositories import commit, git, write
 
+from lastro import store
 from lastro.chunk_settings import ChunkSettings
 from lastro.db.pool import Database
 from lastro.documents import Pipeline
 from lastro.embedders import Embedder, UseM3Embedder, fingerprint
 from lastro.embedders.deterministic import DeterministicEmbedder
 from lastro.embedders.protocol import Role
+from lastro.embedding import embed_texts
 from lastro.errors import (
     DatabaseUnavailable,
     EmbedderMismatch,
@@ -616,3 +618,22 @@ def test_a_word_that_no_row_holds_lowers_the_covered_share(library, tmp_path) ->
     [whole] = library.matches("bread").values()
     [half] = library.matches("bread volcano").values()
     assert 0 < half < whole <= 1
+
+
+@pytest.mark.parametrize(("role", "is_hurried"), [("query", True), ("document", False)])
+def test_a_new_vector_waits_for_the_disk_unless_it_is_a_questions(
+    app_database: Database, monkeypatch: pytest.MonkeyPatch, role: Role, is_hurried: bool
+) -> None:
+    said: list[str] = []
+    keep = store.cache_embeddings
+
+    def keep_and_look(connection: store.AppConnection, *values: object, **named: object) -> None:
+        keep(connection, *values, **named)
+        row = connection.execute(
+            "SELECT source FROM pg_settings WHERE name = 'synchronous_commit'"
+        ).fetchone()
+        said.append(row[0] if row else "")
+
+    monkeypatch.setattr(store, "cache_embeddings", keep_and_look)
+    embed_texts(app_database, DeterministicEmbedder(), ["tide"], role=role)
+    assert [source == "session" for source in said] == [is_hurried]

@@ -16,6 +16,10 @@ from lastro.graphemes import is_blank
 from lastro.store import ActiveEmbedder
 from lastro.types import Degraded
 
+# No search waits for the disk, several milliseconds: a crash of the server costs the vectors of the
+# last questions, which are made again.
+QUESTION_KEPT: Mapping[str, str] = {"synchronous_commit": "off"}
+
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
@@ -66,7 +70,7 @@ def embed_texts(
     }
 
     def keep(fresh: Mapping[bytes, NDArray[np.float32]]) -> None:
-        with cache.transaction() as connection:
+        with cache.transaction(settings=QUESTION_KEPT if role == "query" else None) as connection:
             store.cache_embeddings(
                 connection,
                 fresh,
