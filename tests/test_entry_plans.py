@@ -222,7 +222,7 @@ def test_attributes_stay_in_the_row_that_a_filter_reads(owner: psycopg.Connectio
 def test_where_a_sample_was_wrong_exact_search_stops_and_the_index_answers(
     shop_url: str, monkeypatch: pytest.MonkeyPatch, limit: int, plan: str
 ) -> None:
-    monkeypatch.setattr("lastro.legs.exact_up_to", lambda _indexed, *, depth: limit)
+    monkeypatch.setattr("lastro.legs.exact_up_to", lambda _indexed, **_: limit)
     monkeypatch.setattr("lastro.legs.SAMPLED_ROWS", 0)  # of none, none is too many
     told, _ = searched(shop_url, {"types": ["rare"]})
     assert told["vector"] == {"plan": plan, "found": RARE}

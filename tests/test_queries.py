@@ -28,6 +28,7 @@ from lastro.filters import HardFilter, Predicate, compile_filter
 from lastro.legs import (
     EXACT_ROWS,
     HNSW_SETTINGS,
+    MOST_EF_SEARCH,
     LexicalLeg,
     read_query,
     run_lexical_leg,
@@ -265,6 +266,24 @@ def vector_leg_plan(library: Database, **hard: Any) -> tuple[str, dict[str, Any]
             depth=200,
         )
     return leg.explain["plan"], plans[-1]
+
+
+def test_a_small_project_is_to_the_index_as_a_filter_that_keeps_few(
+    library: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lastro.legs.exact_up_to", lambda _indexed, **_: 0)
+    predicate = compile_filter(HardFilter(project_id=ONE_LANGUAGE))
+    with library.transaction(projects=[ONE_LANGUAGE], settings=HNSW_SETTINGS) as connection:
+        leg = run_vector_leg(
+            connection,
+            predicate,
+            corpus=store.corpus(connection, ONE_LANGUAGE),
+            embedding=query_vector(),
+            depth=200,
+        )
+        sight = connection.execute("SELECT current_setting('hnsw.ef_search')").fetchone()
+    # 1,500 of 8,500 rows: 400 of them are in sight among some 2,300, and 1,000 is the most
+    assert (leg.explain["plan"], sight) == ("hnsw", (str(MOST_EF_SEARCH),))
 
 
 @pytest.mark.parametrize("hard", [{}, {"scopes": ("docs",)}, {"scopes": ("docs", "adr")}])

@@ -3,13 +3,13 @@
 import time
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import count
 from uuid import UUID
 
 from lastro import store
 from lastro.adoption import refresh_vector_scale
-from lastro.ahead import ahead
 from lastro.db.pool import Database
 from lastro.documents import FileIdentity, Pipeline, Prepared, prepare_file
 from lastro.errors import InvalidInput
@@ -31,8 +31,6 @@ from lastro.writing import Writer
 
 # Chunks gathered before they are embedded and stored: some megabytes, a few seconds of work.
 BATCH_CHUNKS = 256
-# Files prepared while a batch is embedded: about as many as make the next one.
-FILES_AHEAD = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +279,7 @@ def _write_files(
     taken: list[SourceFile] = []
     stale = plan.stale
     batch: list[Prepared] = []
-    with ahead(_read_files(target, plan.new, writer.pipeline), most=FILES_AHEAD) as files:
+    with closing(_read_files(target, plan.new, writer.pipeline)) as files:
         for done, item in enumerate(files):
             progress(done, len(plan.new))
             if isinstance(item, FileNote):

@@ -34,15 +34,17 @@ from lastro.words import keys_in, terms_in
 EXACT_ROWS, MOST_EXACT_ROWS = 5_000, 50_000
 # Above that, the index must look at about depth·indexed/kept rows to let depth of them through, and
 # one of them costs as much as reading this many: at 5,000 of 100,000 rows exact search was quicker,
-# at 7,000 the index. Source: docs/adr/0029.
-READS_PER_LOOK = 4
+# at 7,000 the index. A project among others is read whole further: its rows may have twins there,
+# which fill the index's view; of 10,000 rows with twins among 111,000 the index found .87 of the
+# nearest. Source: docs/adr/0029.
+READS_PER_LOOK, PROJECT_READS_PER_LOOK = 4, 12
 # Rows that are looked at to tell how many a filter keeps: a share of .1 is told to .013.
 SAMPLED_ROWS = 500
 # Rows that the index keeps in sight while it looks for the nearest. With 200 the recall@10 of
-# 100,000 sections was .988, and .960 where the 1,000 nearest had been deleted. A filter that drops
-# some of them needs more, at most as many as pgvector can keep: where it kept a tenth, 400 found
-# .988 and 1,000 found .995. Source: docs/adr/0029.
-EF_SEARCH, MOST_EF_SEARCH = 400, 1_000
+# 100,000 sections was .988, and .960 where the 1,000 nearest had been deleted. Where fewer than
+# nearly all are kept, by a filter or for being the project's, it takes more, at most as many as
+# pgvector can: of a tenth 400 found .988 and 1,000 found .995. Source: docs/adr/0029.
+EF_SEARCH, MOST_EF_SEARCH, NEARLY_ALL = 400, 1_000, 0.8
 # What a transaction sets so that the vector index finds what the filter keeps, to any depth.
 HNSW_SETTINGS: Mapping[str, str] = {
     "hnsw.ef_search": str(EF_SEARCH),
@@ -102,7 +104,8 @@ def run_vector_leg(
     Exact while few are kept, or few of those that are indexed, else through HNSW with strict
     iterative scan: the planner would take the index even where it finds almost nothing.
     """
-    limit = exact_up_to(corpus.indexed, depth=depth)
+    reads = READS_PER_LOOK if predicate.narrows else PROJECT_READS_PER_LOOK
+    limit = exact_up_to(corpus.indexed, depth=depth, reads=reads)
     search = partial(
         store.vector_leg,
         connection,
@@ -117,8 +120,8 @@ def run_vector_leg(
         # A sample is no count: where the filter keeps far more after all, the index is quicker.
         rows = search(exact=True, kept_limit=2 * limit if predicate.narrows else None)
     if rows is None or (predicate.narrows and rows and rows[0].matched == 2 * limit):
-        if predicate.narrows:
-            sight = in_sight(kept, of=corpus.row_count)
+        sight = in_sight(kept, of=max(corpus.indexed, corpus.row_count))
+        if sight > EF_SEARCH:
             set_local(connection, settings={"hnsw.ef_search": str(sight)})
         rows, plan = search(exact=False), "hnsw"
     return VectorLeg(embedding=embedding, rows=rows, explain={"plan": plan, "found": len(rows)})
@@ -139,14 +142,22 @@ def _kept(connection: AppConnection, predicate: Predicate, *, corpus: Corpus, li
 
 
 def in_sight(kept: float, *, of: int) -> int:
-    """Rows that the index keeps in sight so that ``EF_SEARCH`` of them pass the filter; pure."""
+    """Rows that the index keeps in sight so that ``EF_SEARCH`` of them are kept; pure.
+
+    ``of`` are those of all projects: to the index a filter and a small project are the same.
+    """
     share = min(kept / of, 1.0) if of else 0.0
+    if share >= NEARLY_ALL:
+        return EF_SEARCH
     return MOST_EF_SEARCH if share * MOST_EF_SEARCH <= EF_SEARCH else round(EF_SEARCH / share)
 
 
-def exact_up_to(indexed: int, *, depth: int) -> int:
-    """How many kept rows are read faster, or as fast, as ``indexed`` are searched; pure."""
-    even = math.isqrt(READS_PER_LOOK * depth * max(indexed, 0))
+def exact_up_to(indexed: int, *, depth: int, reads: int) -> int:
+    """How many kept rows are read whole where ``indexed`` could be searched; pure.
+
+    ``reads`` is how many of them cost as much as one that the index looks at.
+    """
+    even = math.isqrt(reads * depth * max(indexed, 0))
     return min(max(EXACT_ROWS, even), MOST_EXACT_ROWS)
 
 
