@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import in_folder
 
-from lastro.cli import main
 from lastro.errors import EXIT_DONE
 
 ENTRIES = [
@@ -40,18 +40,22 @@ def lastro(
     tmp_path: Path,
     owner_url: str,
 ) -> Run:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LASTRO_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("LASTRO_DATABASE_URL", owner_url)
-    monkeypatch.setenv("LASTRO_EMBEDDER", "deterministic")
-    monkeypatch.setenv("LASTRO_PROJECT", "tailor")
+    run = in_folder(
+        tmp_path,
+        home=tmp_path / "home",
+        owner_url=owner_url,
+        monkeypatch=monkeypatch,
+        capsys=capsys,
+        project="tailor",
+    )
     for name, lines in (("kb", ENTRIES), ("tailoring", QUESTIONS)):
         text = "".join(f"{json.dumps(line)}\n" for line in lines)
         (tmp_path / f"{name}.jsonl").write_text(text, encoding="utf-8")
 
     def call(*words: str) -> str:
-        assert main(list(words)) == EXIT_DONE
-        return capsys.readouterr().out
+        code, out, _ = run(*words)
+        assert code == EXIT_DONE
+        return out
 
     call("kb", "import", "kb.jsonl")
     return call

@@ -3,14 +3,13 @@
 import io
 import json
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from commands import Run, in_folder
 
-from lastro.cli import main
 from lastro.db.binaries import find_binaries
 from lastro.errors import EXIT_DONE, EXIT_NOT_FOUND, EXIT_PARTIAL, EXIT_USAGE
 
@@ -47,8 +46,6 @@ BAD = ["{", '{"key": "x", "title": "X", "text": "x", "type": "t", "status": "hid
 # No dictionary shortens it, and nothing else in a database is called so.
 MARKER = "quarzubix"
 
-Run = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
 def lastro(
@@ -57,18 +54,14 @@ def lastro(
     tmp_path: Path,
     owner_url: str,
 ) -> Run:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LASTRO_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("LASTRO_DATABASE_URL", owner_url)
-    monkeypatch.setenv("LASTRO_EMBEDDER", "deterministic")
-    monkeypatch.setenv("LASTRO_PROJECT", "tailor")
-
-    def call(*words: str) -> tuple[int, str, str]:
-        code = main(words)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return call
+    return in_folder(
+        tmp_path,
+        home=tmp_path / "home",
+        owner_url=owner_url,
+        monkeypatch=monkeypatch,
+        capsys=capsys,
+        project="tailor",
+    )
 
 
 def lines(*more: str) -> str:

@@ -2,13 +2,12 @@
 
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import Run, in_folder
 
-from lastro.cli import main
 from lastro.errors import EXIT_DONE, EXIT_NOT_FOUND, EXIT_PARTIAL, EXIT_USAGE
 
 RULES: list[dict[str, Any]] = [
@@ -27,8 +26,6 @@ ENTRY = {
 }  # fmt: skip
 BAD = ["{", '{"name": "x", "weight": 2}', '{"name": "y", "weight": "2", "reason": "z"}']
 
-Run = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
 def lastro(
@@ -38,17 +35,14 @@ def lastro(
     owner_url: str,
 ) -> Run:
     """Commands in a project with one entry and a file of rules."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LASTRO_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("LASTRO_DATABASE_URL", owner_url)
-    monkeypatch.setenv("LASTRO_EMBEDDER", "deterministic")
-    monkeypatch.setenv("LASTRO_PROJECT", "tailor")
-
-    def call(*words: str) -> tuple[int, str, str]:
-        code = main(words)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
+    call = in_folder(
+        tmp_path,
+        home=tmp_path / "home",
+        owner_url=owner_url,
+        monkeypatch=monkeypatch,
+        capsys=capsys,
+        project="tailor",
+    )
     (tmp_path / "entries.jsonl").write_text(json.dumps(ENTRY), encoding="utf-8")
     (tmp_path / "rules.jsonl").write_text(lines(), encoding="utf-8")
     (tmp_path / "bad.jsonl").write_text(lines(*BAD), encoding="utf-8")

@@ -2,18 +2,18 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
+from commands import Run, in_folder
 from databases import address, scratch_database
 from plans import explained
 
 from lastro import store
 from lastro.app import App, build
-from lastro.cli import main
 from lastro.config import load_settings
 from lastro.entity import Entity
 from lastro.errors import (
@@ -28,8 +28,6 @@ from lastro.projects import project_id_of
 from lastro.search import SearchRequest
 from lastro.types import Outcome
 from lastro.words import Vocabulary
-
-Run = Callable[..., tuple[int, str, str]]
 
 ENTRIES = {
     "vintage": "This robe was sewn for the opening of the opera.",
@@ -216,17 +214,14 @@ def lastro(
     tmp_path: Path,
     owner_url: str,
 ) -> Run:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LASTRO_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("LASTRO_DATABASE_URL", owner_url)
-    monkeypatch.setenv("LASTRO_EMBEDDER", "deterministic")
-    monkeypatch.setenv("LASTRO_PROJECT", "shop")
-
-    def call(*words: str) -> tuple[int, str, str]:
-        code = main(words)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
+    call = in_folder(
+        tmp_path,
+        home=tmp_path / "home",
+        owner_url=owner_url,
+        monkeypatch=monkeypatch,
+        capsys=capsys,
+        project="shop",
+    )
     entry = json.dumps({"key": "k", "title": "Robes", "text": "One robe.", "type": "note"})
     Path("entries.jsonl").write_text(entry, encoding="utf-8")
     assert call("kb", "import", "entries.jsonl")[0] == EXIT_DONE

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from lastro.entry_filter import PARTS, canonical_json, parse_filter, parse_moment
 from lastro.errors import InvalidInput
-from lastro.lexical import storable
+from lastro.lexical import asked_query
 from lastro.types import OPTIONAL, SCOPES, Origin, Outcome
 
 GapStatus = Literal["open", "dismissed", "resolved", "accepted"]
@@ -84,11 +84,6 @@ def gap_id(normalised: str, canonical: Mapping[str, Any]) -> UUID:
     """The id of a gap within its project: half of a SHA-256, so two questions never share one."""
     text = json.dumps([normalised, canonical], ensure_ascii=False, sort_keys=True)
     return UUID(bytes=hashlib.sha256(text.encode("utf-8")).digest()[:16])
-
-
-def asked_query(query: str) -> str:
-    """The question as it is kept: without what PostgreSQL cannot store."""
-    return storable(query.replace("\0", " "))
 
 
 def normalised_query(query: str) -> str:

@@ -117,6 +117,11 @@ def storable(text: str) -> str:
     return _UNSTORABLE.sub("", text)
 
 
+def asked_query(query: str) -> str:
+    """Return a question as it is asked and kept: a NUL parts words, as a blank does."""
+    return storable(query.replace("\0", " "))
+
+
 def heading_extra(title: str, *, heading_text: str, path: str, language: str) -> str:
     """Return the words of title, headings and path that PostgreSQL's parser misses."""
     headings = _extra(f"{title} {heading_text}", language=language)

@@ -8,7 +8,8 @@ from uuid import UUID
 from lastro import store
 from lastro.db.pool import Database, retried
 from lastro.errors import Contention, DatabaseUnavailable, StatementTimeout
-from lastro.gap import asked_query, canonical_filter, gap_id, is_gap, normalised_query
+from lastro.gap import canonical_filter, gap_id, is_gap, normalised_query
+from lastro.lexical import asked_query
 from lastro.search import Found, SearchRequest
 from lastro.types import Degraded, Outcome
 

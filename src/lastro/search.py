@@ -30,7 +30,7 @@ from lastro.legs import (
     run_lexical_leg,
     run_vector_leg,
 )
-from lastro.lexical import storable
+from lastro.lexical import asked_query
 from lastro.profiles import Profile, Thresholds
 from lastro.projects import project_id_of
 from lastro.ranking import (
@@ -363,7 +363,7 @@ def _in_time(part: str, url: str) -> Generator[None]:
 
 
 def _checked_query(request: SearchRequest) -> str:
-    query = storable(request.query.replace("\0", " "))
+    query = asked_query(request.query)
     if not query.strip():
         raise InvalidInput("the query is blank", remedy="ask with at least one word")
     if len(query) > MAX_QUERY_CHARS:

@@ -1,6 +1,6 @@
 """What ``kb``, ``rules`` and ``words`` say alike of lines that they read, and of what is gone."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
@@ -8,6 +8,7 @@ from lastro.cli.options import Format
 from lastro.cli.output import escaped, print_data, print_json, print_warning
 from lastro.errors import EXIT_DONE, EXIT_PARTIAL
 from lastro.json_lines import LineCounts, RefusedLine
+from lastro.wire import to_json
 
 
 def counted(counts: LineCounts) -> str:
@@ -21,6 +22,18 @@ def warn_of_refused(refused: Sequence[RefusedLine]) -> int:
     for line in refused:
         print_warning(f"line {line.line}: {line.reason}")
     return EXIT_PARTIAL if refused else EXIT_DONE
+
+
+def print_stored(
+    report: object, said: Iterable[Text], *, refused: Sequence[RefusedLine], format_: Format
+) -> int:
+    """Print what became of lines, ``said`` for people, and warn of the refused; the exit code."""
+    code = warn_of_refused(refused)
+    if format_ is Format.JSON:
+        print_json(to_json(report))
+    else:
+        print_data(said)
+    return code
 
 
 def print_removed(

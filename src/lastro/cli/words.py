@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from lastro.app import build
-from lastro.cli.keeping import counted, print_removed, warn_of_refused
+from lastro.cli.keeping import counted, print_removed, print_stored
 from lastro.cli.options import Format, FormatOption, ProjectOption
 from lastro.cli.output import escaped, print_data, print_json, screen_width
 from lastro.cli.reading import opened
@@ -38,12 +38,7 @@ def import_(
         build(load_settings()) as lastro,
     ):
         report = lastro.import_words(lines, strict=strict, project=project)
-    code = warn_of_refused(report.words.refused)
-    if format_ is Format.JSON:
-        print_json(to_json(report))
-    else:
-        print_data(_stored(report))
-    return code
+    return print_stored(report, _stored(report), refused=report.words.refused, format_=format_)
 
 
 def _stored(report: WordReport) -> Iterator[Text]:
