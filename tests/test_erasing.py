@@ -2,12 +2,12 @@
 
 import json
 import subprocess
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
+import locks
 import psycopg
 import pytest
 from databases import address, scratch_database
@@ -205,8 +205,7 @@ def test_erasing_waits_for_the_run_that_indexes_the_project(
             embedder=DeterministicEmbedder(),
             forget_source=ignore,
         )
-        while not owner.execute("SELECT FROM pg_locks WHERE NOT granted").fetchall():
-            time.sleep(0.01)
+        locks.wait_until(owner, locks.WAITED_FOR, there_are=1)
         assert owner.execute(count).fetchone() == (1,)
         store.unlock_project(connection, project_id)
         erasing.result(timeout=30)

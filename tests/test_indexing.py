@@ -1,10 +1,10 @@
 """Indexing real repositories into a real database: what is stored, kept, moved and removed."""
 
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import locks
 import numpy as np
 import psycopg
 import pytest
@@ -400,7 +400,7 @@ def test_two_folders_of_one_project_keep_files_of_the_same_path_apart(bench, tmp
     ]
 
 
-def test_a_run_that_waited_for_another_indexes_what_is_there_now(bench, tmp_path) -> None:
+def test_a_run_that_waited_for_another_indexes_what_is_there_now(bench, owner, tmp_path) -> None:
     commit(tmp_path, {"docs/a.md": GUIDE})
     bench.index(tmp_path)
     with bench.database.session() as connection:
@@ -408,8 +408,7 @@ def test_a_run_that_waited_for_another_indexes_what_is_there_now(bench, tmp_path
         assert store.lock_project(connection, project_id) is True
         with ThreadPoolExecutor() as threads:
             late = threads.submit(bench.index, tmp_path)
-            while not bench.scalar("SELECT count(*) FROM pg_locks WHERE NOT granted"):
-                time.sleep(0.01)
+            locks.wait_until(owner, locks.WAITED_FOR, there_are=1)
             commit(tmp_path, {"docs/b.md": "# B\n\nLater.\n"})
             store.unlock_project(connection, project_id)
             assert counts(late.result(timeout=60)) == {"added": 1, "unchanged": 1}

@@ -4,12 +4,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import locks
 import psycopg
 import pytest
 from databases import address, create_database, database_of, drop_database
@@ -258,22 +258,11 @@ class Queue:
     def add(self, steps: Sequence[Migration]) -> Future[int]:
         future = self.threads.submit(migrate, self.url, steps=steps)
         self.waiting += 1
-        deadline = time.monotonic() + SOON_S
-        while self._queued() < self.waiting:
-            assert time.monotonic() < deadline, "a migration does not wait for the lock"
-            time.sleep(0.01)
+        locks.wait_until(self.watch, locks.ADVISORY_WAITED_FOR, there_are=self.waiting)
         return future
 
     def open(self) -> None:
         self.gate.rollback()
-
-    def _queued(self) -> int:
-        row = self.watch.execute(
-            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-        ).fetchone()
-        assert row is not None
-        return row[0]
 
 
 def test_a_newer_release_that_waited_for_an_older_one_applies_the_rest(queue: Queue) -> None:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from uuid import UUID
 
+import locks
 import numpy as np
 import psycopg
 import pytest
@@ -31,7 +32,6 @@ PIPELINE = Pipeline(chunking=ChunkSettings(), languages=("en",), embedder="any")
 PATIENCE_S = 20.0
 # What a mistaken wait would have let happen by then.
 MOMENT_S = 0.3
-LOCKS = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 HELD = """
     INSERT INTO lastro.documents (
         project_id, id, kind, scope, source, place, language, content_hash, fingerprint, state
@@ -80,13 +80,6 @@ def held(url: str, project_id: int, document: Prepared) -> Iterator[None]:
         connection.rollback()
 
 
-def wait_for(connection: psycopg.Connection, query: str, *, count: int) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while connection.execute(query).fetchone() != (count,):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def stored(connection: psycopg.Connection) -> list[str]:
     rows = connection.execute("SELECT place FROM lastro.documents ORDER BY place").fetchall()
     return [place for (place,) in rows]
@@ -101,7 +94,7 @@ def test_the_next_batch_is_embedded_while_one_is_stored(
             write = partial(writer.write, [prepared], project_id=project_id, stale=())
             threads.submit(write).result(PATIENCE_S)
             assert writer.embedded == number
-        wait_for(owner, LOCKS, count=1)
+        locks.wait_until(owner, locks.WAITED_FOR, there_are=1)
         assert "docs/first.md" not in stored(owner)
     writer.settle()
     assert stored(owner) == ["docs/first.md", "docs/second.md"]
@@ -142,7 +135,7 @@ def test_settling_waits_for_every_batch_though_the_first_one_failed(
             writer.write([page(project_id, "first")], project_id=project_id, stale=())
             writer.write([second], project_id=project_id, stale=())
             settling = threads.submit(writer.settle)
-            wait_for(owner, LOCKS, count=1)
+            locks.wait_until(owner, locks.WAITED_FOR, there_are=1)
             time.sleep(MOMENT_S)
             assert not settling.done()
         with pytest.raises(Conflict):
@@ -158,7 +151,7 @@ def test_a_wait_that_is_interrupted_forgets_no_batch(
         with held(owner_url, project_id, first):
             writer.write([first], project_id=project_id, stale=())
             writer.write([second], project_id=project_id, stale=())
-            wait_for(owner, LOCKS, count=1)
+            locks.wait_until(owner, locks.WAITED_FOR, there_are=1)
             with pytest.raises(KeyboardInterrupt), interrupted_in(MOMENT_S):
                 writer.write([page(project_id, "third")], project_id=project_id, stale=())
             settling = threads.submit(writer.settle)
@@ -189,7 +182,7 @@ def test_a_deadlock_of_a_batch_is_tried_again_in_the_background(
         other.execute("SET deadlock_timeout = '30s'")  # the batch finds out, and gives way
         hold(other, project_id, high.id, high.place)
         writer.write(batch, project_id=project_id, stale=())
-        wait_for(owner, LOCKS, count=1)
+        locks.wait_until(owner, locks.WAITED_FOR, there_are=1)
         hold(other, project_id, low.id, low.place)
         other.rollback()
     writer.settle()
@@ -211,9 +204,9 @@ def test_the_first_vector_comes_while_a_batch_without_one_is_stored(
             # Its chunk's id: the batch has begun to write into the table of the vectors.
             add_chunk(other, project_id, id=first.chunks[0].id)
             without.write([first], project_id=project_id, stale=())
-            wait_for(owner, LOCKS, count=1)
+            locks.wait_until(owner, locks.WAITED_FOR, there_are=1)
             column = threads.submit(writer.write, [second], project_id=project_id, stale=())
-            wait_for(owner, LOCKS, count=2)
+            locks.wait_until(owner, locks.WAITED_FOR, there_are=2)
             other.rollback()
         column.result(PATIENCE_S)
     without.settle()
@@ -256,10 +249,9 @@ def test_a_run_that_fails_keeps_its_turn_until_nothing_is_stored_any_more(
                 patterns=FilePatterns(),
                 progress=stop,
             )
-            wait_for(owner, LOCKS, count=1)
+            locks.wait_until(owner, locks.WAITED_FOR, there_are=1)
             time.sleep(MOMENT_S)
-            turns = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
-            assert (run.done(), owner.execute(turns).fetchone()) == (False, (1,))
+            assert (run.done(), locks.count(owner, locks.ADVISORY_HELD)) == (False, 1)
             other.rollback()
         with pytest.raises(Stopped):
             run.result(PATIENCE_S)

@@ -1,0 +1,31 @@
+"""The locks of one test's database: the server is shared by every test that runs now."""
+
+import time
+
+import psycopg
+
+OWN = """
+    SELECT count(*) FROM pg_locks
+    WHERE pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())
+"""
+WAITED_FOR = OWN + " AND NOT granted"
+ADVISORY_HELD = OWN + " AND locktype = 'advisory' AND granted"
+ADVISORY_WAITED_FOR = OWN + " AND locktype = 'advisory' AND NOT granted"
+PATIENCE_S = 20.0
+
+
+def count(connection: psycopg.Connection, locks: str) -> int:
+    """How many of ``locks``, one of the queries above, there are now."""
+    # Who works here is read anew within a transaction too.
+    connection.execute("SELECT pg_stat_clear_snapshot()")
+    row = connection.execute(locks).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def wait_until(connection: psycopg.Connection, locks: str, *, there_are: int) -> None:
+    """Return when there are so many of ``locks``; fail when that takes too long."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (found := count(connection, locks)) != there_are:
+        assert time.monotonic() < deadline, f"{found} locks, and not {there_are}"
+        time.sleep(0.01)
