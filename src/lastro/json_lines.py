@@ -1,7 +1,7 @@
 """Files of JSON Lines: what the good lines say, and why the others say nothing. Pure."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
 
@@ -42,6 +42,34 @@ class ReadLines(Generic[T]):
     refused: tuple[RefusedLine, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ReadLine(Generic[T]):
+    """What one line says; ``line`` counts from 1."""
+
+    line: int
+    item: T
+
+
+def each_line(
+    lines: Iterable[bytes], parse: Callable[[object], T], *, key: str
+) -> Iterator[ReadLine[T] | RefusedLine]:
+    """What each line of UTF-8 says by ``parse``, one by one; blank lines are passed over.
+
+    ``key`` is the field by which a refused line is known, where it has one.
+    """
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        said: object = None
+        try:
+            said = _json_of(line)
+            item = parse(said)
+        except InvalidInput as error:
+            yield RefusedLine(line=number, key=_key_of(said, key), reason=error.message)
+        else:
+            yield ReadLine(number, item)
+
+
 def read_lines(lines: Iterable[bytes], parse: Callable[[object], T], *, key: str) -> ReadLines[T]:
     """What each line of UTF-8 says by ``parse``; blank lines are passed over.
 
@@ -51,28 +79,18 @@ def read_lines(lines: Iterable[bytes], parse: Callable[[object], T], *, key: str
     found: dict[str, T] = {}
     first: dict[str, int] = {}
     refused: list[RefusedLine] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
+    for read in each_line(lines, parse, key=key):
+        if isinstance(read, RefusedLine):
+            refused.append(read)
             continue
-        said: object = None
-        try:
-            said = _json_of(line)
-            item = parse(said)
-            name = _new_name(item, key, first)
-        except InvalidInput as error:
-            known = _key_of(said, key)
-            refused.append(RefusedLine(line=number, key=known, reason=error.message))
+        name = str(getattr(read.item, key))
+        if name in first:
+            reason = f"the {key} {name!r} came before, in line {first[name]}"
+            refused.append(RefusedLine(line=read.line, key=name, reason=reason))
         else:
-            first[name] = number
-            found[name] = item
+            first[name] = read.line
+            found[name] = read.item
     return ReadLines(items=tuple(found.values()), refused=tuple(refused))
-
-
-def _new_name(item: object, key: str, first: Mapping[str, int]) -> str:
-    name = str(getattr(item, key))
-    if name in first:
-        raise InvalidInput(f"the {key} {name!r} came before, in line {first[name]}")
-    return name
 
 
 def require_all(read: ReadLines[T], *, of: str) -> None:

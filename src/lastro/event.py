@@ -1,0 +1,220 @@
+"""An event of a conversation: what it may hold, and its form as a line of JSON. Pure."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from lastro.errors import InvalidInput
+from lastro.graphemes import is_blank
+from lastro.json_lines import ReadLine, RefusedLine, each_line
+from lastro.lexical import storable
+
+# What people and agents said to each other. Everything else is kept, and never searched.
+INDEXED_TYPES = ("chat.message", "agent.response")
+# Its content names the session; of several the one of the highest seq does.
+TITLE_TYPE = "session.title"
+
+# Both stand in one index entry, which PostgreSQL limits to 2,700 bytes.
+MAX_SESSION_BYTES = 1_000
+MAX_ID_BYTES = 1_000
+MAX_TYPE_CHARS = 200
+MAX_ACTOR_CHARS = 200
+# What a tool printed, or a picture in base64. A batch of events is held in memory.
+MAX_CONTENT_BYTES = 8 * 2**20
+MAX_PAYLOAD_BYTES = 8 * 2**20
+# A bigint.
+MAX_SEQ = 2**63 - 1
+SHOWN_ID_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened in a session; ``seq`` is its place there, None for the next one.
+
+    ``time`` is told and never ordered by. ``content`` and ``payload`` are stored without NUL and
+    lone surrogates. Errors: InvalidInput, which names the event and the field.
+    """
+
+    session: str
+    id: str
+    seq: int | None
+    type: str
+    actor: str | None = None
+    content: str = ""
+    payload: Mapping[str, Any] | None = None
+    time: datetime | None = None
+
+    def __post_init__(self) -> None:
+        for name, fault in _faults(self):
+            raise InvalidInput(f"{_named(self.id)}{name} {fault}", remedy="correct the event")
+
+
+def _named(id_: object) -> str:
+    """The beginning of a message about an event: which one it is, where that can be said."""
+    if not isinstance(id_, str):
+        return "event: "
+    shown = id_ if len(id_) <= SHOWN_ID_CHARS else f"{id_[:SHOWN_ID_CHARS]}…"
+    return f"event {shown!r}: "
+
+
+def _faults(event: Event) -> Iterator[tuple[str, str]]:
+    for name, most in (("session", MAX_SESSION_BYTES), ("id", MAX_ID_BYTES)):
+        fault = _name_fault(getattr(event, name), max_bytes=most)
+        if fault is not None:
+            yield name, fault
+            return
+    fault = _name_fault(event.type, max_chars=MAX_TYPE_CHARS)
+    if fault is not None:
+        yield "type", fault
+    if event.actor is not None:
+        fault = _name_fault(event.actor, max_chars=MAX_ACTOR_CHARS)
+        if fault is not None:
+            yield "actor", fault
+    yield from _seq_faults(event.seq)
+    yield from _content_faults(event.content)
+    yield from _payload_faults(event.payload)
+    yield from _time_faults(event.time)
+
+
+def _name_fault(
+    value: object, *, max_bytes: int | None = None, max_chars: int | None = None
+) -> str | None:
+    if not isinstance(value, str):
+        return "is no text"
+    if storable(value) != value:
+        return "has a character that cannot be stored: NUL, or half of a pair"
+    if is_blank(value):
+        return "is blank"
+    if max_bytes is not None and len(value.encode()) > max_bytes:
+        return f"is longer than {max_bytes:,} bytes"
+    if max_chars is not None and len(value) > max_chars:
+        return f"is longer than {max_chars:,} characters"
+    return None
+
+
+def _seq_faults(seq: object) -> Iterator[tuple[str, str]]:
+    if seq is None:
+        return
+    if isinstance(seq, bool) or not isinstance(seq, int) or not 0 <= seq <= MAX_SEQ:
+        yield "seq", f"is no whole number from 0 to {MAX_SEQ:,}"
+
+
+def _content_faults(content: object) -> Iterator[tuple[str, str]]:
+    if not isinstance(content, str):
+        yield "content", "is no text"
+    elif len(content.encode(errors="surrogatepass")) > MAX_CONTENT_BYTES:
+        yield "content", f"is longer than {MAX_CONTENT_BYTES:,} bytes"
+
+
+def _payload_faults(payload: object) -> Iterator[tuple[str, str]]:
+    if payload is None:
+        return
+    if not isinstance(payload, Mapping):
+        yield "payload", "is no object"
+        return
+    try:
+        written = json.dumps(dict(cast("Mapping[str, Any]", payload)), allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        yield "payload", "cannot be written as JSON"
+        return
+    if len(written) > MAX_PAYLOAD_BYTES:
+        yield "payload", f"is longer than {MAX_PAYLOAD_BYTES:,} bytes of JSON"
+
+
+def _time_faults(when: object) -> Iterator[tuple[str, str]]:
+    if when is None:
+        return
+    if not isinstance(when, datetime) or when.tzinfo is None:
+        yield "time", "is no time with its zone"
+        return
+    try:
+        when.astimezone(UTC)
+    except OverflowError:  # PostgreSQL would keep it, and nobody could read it back
+        yield "time", "is in UTC no time of the years 1 to 9999"
+
+
+def stored_form(event: Event) -> Event:
+    """The event as it can be stored: content and payload without NUL and lone surrogates."""
+    content = storable(event.content)
+    payload = event.payload
+    if payload is not None and not _is_storable_json(payload):
+        payload = cast("Mapping[str, Any]", _storable_value(payload))
+    if content == event.content and payload is event.payload:
+        return event
+    return replace(event, content=content, payload=payload)
+
+
+def _is_storable_json(payload: Mapping[str, Any]) -> bool:
+    written = json.dumps(dict(payload), ensure_ascii=False)
+    return "\\u0000" not in written and storable(written) == written
+
+
+def _storable_value(value: object) -> object:
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, Mapping):
+        table = cast("Mapping[object, object]", value)
+        return {storable(str(name)): _storable_value(part) for name, part in table.items()}
+    if isinstance(value, list | tuple):
+        return [_storable_value(part) for part in cast("Sequence[object]", value)]
+    return value
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    """An event as its line says it; without a payload where it has none."""
+    said: dict[str, Any] = {
+        "session": event.session,
+        "id": event.id,
+        "seq": event.seq,
+        "type": event.type,
+        "actor": event.actor,
+        "content": event.content,
+    }
+    if event.payload is not None:
+        said["payload"] = dict(event.payload)
+    said["time"] = None if event.time is None else event.time.isoformat()
+    return said
+
+
+def parse_event(said: object) -> Event:
+    """The event that a JSON object says. Errors: InvalidInput, which names event and field."""
+    if not isinstance(said, dict):
+        raise InvalidInput("it is no JSON object")
+    values = cast("dict[str, Any]", said)
+    known = Event.__dataclass_fields__
+    named = _named(values.get("id"))
+    unknown = next((name for name in values if name not in known), None)
+    if unknown is not None:
+        raise InvalidInput(f"{named}unknown field {unknown!r}", remedy=f"use {', '.join(known)}")
+    missing = next((name for name in ("session", "id", "type") if values.get(name) is None), None)
+    if missing is not None:
+        raise InvalidInput(f"{named}there is no {missing}")
+    given: dict[str, Any] = {"seq": None}
+    given |= {name: value for name, value in values.items() if value is not None}
+    if "time" in given:
+        given["time"] = _moment(given["time"], named=named)
+    return Event(**given)
+
+
+def _moment(said: object, *, named: str) -> datetime:
+    """A date or time in ISO 8601; without a zone it is in UTC. Errors: InvalidInput."""
+    try:
+        when = datetime.fromisoformat(said) if isinstance(said, str) else None
+    except ValueError:
+        when = None
+    if when is None:
+        raise InvalidInput(
+            f"{named}time is no date or time: {said!r}",
+            remedy="write it as 2026-01-31 or 2026-01-31T12:00:00+00:00",
+        )
+    return when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+
+
+def read_events(lines: Iterable[bytes]) -> Iterator[ReadLine[Event] | RefusedLine]:
+    """What each line says, one by one: a log may be larger than memory.
+
+    Blank lines are passed over. Whether an id came before is for the log to say.
+    """
+    return each_line(lines, parse_event, key="id")
