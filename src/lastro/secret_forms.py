@@ -1,0 +1,298 @@
+"""How secrets look: forms that providers publish, and values that no word is. Pure."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+
+def _always(_: re.Match[str]) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretForm:
+    """A form of secret; ``hints`` are the beginnings of its pattern, with ASCII in lower case.
+
+    They are looked for first, which is many times faster than a pattern. The secret is the
+    pattern's group of that name.
+    """
+
+    name: str
+    hints: tuple[str, ...]
+    pattern: re.Pattern[str]
+    is_secret: Callable[[re.Match[str]], bool] = _always
+
+    def find(self, text: str, *, lowered: str) -> Iterator[re.Match[str]]:
+        """Where the text has one, for each hint in turn."""
+        for hint in self.hints:
+            at = lowered.find(hint)
+            while at >= 0:
+                match = self.pattern.match(text, at)
+                if match is not None and self.is_secret(match):
+                    yield match
+                at = lowered.find(hint, at + 1 if match is None else match.end())
+
+
+_START = r"(?<![A-Za-z0-9_])"
+_END = r"(?![A-Za-z0-9])"
+
+
+def _key(name: str, *hints: str, form: str) -> SecretForm:
+    """A key that is known by how it begins."""
+    pattern = re.compile(f"{_START}(?P<secret>{form}){_END}", re.ASCII)
+    return SecretForm(name=name, hints=hints, pattern=pattern)
+
+
+def _is_random_key(match: re.Match[str]) -> bool:
+    return looks_random(match["secret"])
+
+
+# Sources: the providers' own pages on the formats of their keys, and the rules of gitleaks 8
+# (config/gitleaks.toml), which collects them.
+_KEYS = (
+    _key("aws-key", "akia", "asia", "abia", "acca", form=r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}"),
+    _key(
+        "github-token",
+        *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+        form=r"(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{22,255})",
+    ),
+    _key(
+        "gitlab-token",
+        *("glpat-", "gldt-", "glft-", "glsoat-", "glrt-", "glrtr-", "glcbt-", "glimt-", "glptt-"),
+        *("glagent-", "gloas-", "glffct-"),
+        form=r"gl[a-z]{2,6}-[A-Za-z0-9_.=-]{20,}",
+    ),
+    _key(
+        "slack-token",
+        *("xox", "xapp-"),
+        form=r"(?:xox[abceoprs]-[A-Za-z0-9-]{10,}|xapp-\d-[A-Za-z0-9-]{10,})",
+    ),
+    _key(
+        "slack-webhook",
+        "hooks.slack.com/",
+        form=r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_-]{20,}",
+    ),
+    SecretForm(
+        name="model-key",  # Anthropic, OpenAI, OpenRouter, DeepSeek and others
+        hints=("sk-",),
+        pattern=re.compile(
+            rf"(?<![A-Za-z0-9_-])(?P<secret>sk-[A-Za-z0-9_-]{{20,}}){_END}", re.ASCII
+        ),
+        is_secret=_is_random_key,
+    ),
+    _key(
+        "model-key",  # Groq, xAI, Perplexity, Replicate, Hugging Face
+        *("gsk_", "xai-", "pplx-", "r8_", "hf_"),
+        form=r"(?:gsk_[A-Za-z0-9]{40,}|xai-[A-Za-z0-9]{60,}|pplx-[A-Za-z0-9]{40,}"
+        r"|r8_[A-Za-z0-9]{37}|hf_[A-Za-z0-9]{30,})",
+    ),
+    _key(
+        "google-key",
+        *("aiza", "gocspx-", "ya29."),
+        form=r"(?:AIza[A-Za-z0-9_-]{35}|GOCSPX-[A-Za-z0-9_-]{24,}|ya29\.[A-Za-z0-9_-]{20,})",
+    ),
+    _key(
+        "stripe-key",
+        *("sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"),
+        form=r"(?:[rs]k_(?:live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{24,})",
+    ),
+    _key("npm-token", "npm_", form=r"npm_[A-Za-z0-9]{36}"),
+    _key("pypi-token", "pypi-age", form=r"pypi-AgE[A-Za-z0-9_-]{50,}"),
+    _key(
+        "service-key",
+        *("sg.", "dop_v1_", "doo_v1_", "dor_v1_", "dapi", "hvs.", "dckr_", "glsa_", "glc_"),
+        *("shpat_", "shpca_", "shppa_", "shpss_"),
+        form=r"(?:SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{16,64}|do[opr]_v1_[a-f0-9]{64}"
+        r"|dapi[a-f0-9]{32}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}|hvs\.[A-Za-z0-9_-]{24,}"
+        r"|dckr_(?:pat|oat)_[A-Za-z0-9_-]{24,}|glsa_[A-Za-z0-9_]{40,}|glc_[A-Za-z0-9+/=]{32,})",
+    ),
+    SecretForm(
+        name="telegram-token",
+        hints=(":aa",),
+        pattern=re.compile(rf"(?<=\d{{8}}):(?P<secret>AA[A-Za-z0-9_-]{{32,33}}){_END}", re.ASCII),
+    ),
+    SecretForm(
+        name="aws-key",
+        hints=("aws",),
+        pattern=re.compile(
+            r"aws[A-Z_ -]{0,20}(?:secret|key)[A-Z_ -]{0,20}[\\\"'`]{0,4}[ \t]*[:=][ \t]*"
+            r"[\\\"'`]{0,4}(?P<secret>[A-Z0-9/+]{40})(?![A-Z0-9/+])",
+            re.IGNORECASE | re.ASCII,
+        ),
+    ),
+    _key("azure-key", "accountkey=", form=r"AccountKey=[A-Za-z0-9+/]{80,}={0,2}"),
+    _key("age-key", "age-secret-key-", form=r"AGE-SECRET-KEY-1[A-Z0-9]{50,}"),
+    _key(
+        "jwt",
+        "eyj",
+        form=r"eyJ[A-Za-z0-9_-]{8,}\.(?:eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
+        r"|[A-Za-z0-9_-]*\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})",
+    ),
+)
+
+# RFC 7468 and OpenPGP; the body may be quoted, numbered or written with \n. Without its end it is
+# the lines of base64 that follow.
+_PRIVATE_KEY = SecretForm(
+    name="private-key",
+    hints=("-----begin ",),
+    pattern=re.compile(
+        r"(?P<secret>-----BEGIN [A-Z0-9 ]{0,20}PRIVATE KEY(?: BLOCK)?-----"
+        r"(?:(?:(?!-----BEGIN ).){20,16384}?-----END [A-Z0-9 ]{0,20}PRIVATE KEY(?: BLOCK)?-----"
+        r"|(?:\r?\n[^\n]{0,12}?[A-Za-z0-9+/=]{16,}[^\n]{0,4})+))",
+        re.DOTALL | re.ASCII,
+    ),
+    is_secret=lambda match: re.search(r"[A-Za-z0-9+/=]{20}", match["secret"][31:]) is not None,
+)
+
+_AUTHORIZATION = SecretForm(
+    name="authorization",
+    hints=("authorization",),
+    pattern=re.compile(
+        r"authorization[\\\"'`]{0,4}[ \t]*[:=][ \t]*[\\\"'`]{0,4}"
+        r"(?:(?:bearer|basic|token|apikey|digest)[ \t]+)?"
+        r"(?P<secret>[A-Za-z0-9][A-Za-z0-9._~+/=-]{7,})",
+        re.IGNORECASE | re.ASCII,
+    ),
+    is_secret=lambda match: not _is_placeholder(match["secret"]) and not match["secret"].isalpha(),
+)
+_BEARER = SecretForm(
+    name="authorization",
+    hints=("bearer",),
+    pattern=re.compile(
+        r"bearer[ \t]+(?P<secret>[A-Za-z0-9][A-Za-z0-9._~+/=-]{15,})", re.IGNORECASE | re.ASCII
+    ),
+    is_secret=_is_random_key,
+)
+_URL_PASSWORD = SecretForm(
+    name="password",
+    hints=("://",),
+    pattern=re.compile(
+        r"://[^\s/:@\"'`<>\[\]]{0,256}:(?P<secret>[^\s/@\"'`<>\[\]{}$*]{1,256})@", re.ASCII
+    ),
+    is_secret=lambda match: not _is_placeholder(match["secret"]),
+)
+_CURL_USER = SecretForm(
+    name="password",
+    hints=(" -u", "\t-u", "--user"),
+    pattern=re.compile(
+        r"(?:[ \t]-u|--user)[ \t=]*[\\\"']{0,2}[^\s:\"'\[\]]{1,256}:"
+        r"(?P<secret>[^\s\"'`<>\[\]{}$*\\]{3,256})"
+    ),
+    is_secret=lambda match: (
+        not _is_placeholder(match["secret"])
+        and "curl" in match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
+    ),
+)
+
+_CHOSEN_NAMES = r"password|passwd|passphrase|passwort|pwd|senha|contraseña|密码|密碼|口令"
+_KEY_NAMES = ("api", "access", "secret", "private", "auth", "encryption", "signing", "master")
+_ISSUED_NAMES = (
+    rf"secret|token|credentials?|(?:{'|'.join(_KEY_NAMES)})[_\- ]?key|segredo|密钥|密鑰|令牌"
+)
+SECRET_NAMES = rf"(?:(?P<password>{_CHOSEN_NAMES})|(?:{_ISSUED_NAMES}))"
+# No reference to a variable, no call and no place that is to be filled in begins like this.
+_VALUE = r"(?P<secret>[!#+\-./0-9:=?@A-Z^_a-z~]{6,512})(?P<next>[(\[]?)"
+_QUOTE = r"(?:[\\\"'`]{1,4}\]?)?"
+_ASSIGNED = SecretForm(
+    name="secret",
+    hints=(
+        *_CHOSEN_NAMES.split("|"),
+        *("secret", "token", "credential", "credentials", "segredo", "密钥", "密鑰", "令牌"),
+        *(f"{name}{sign}key" for name in _KEY_NAMES for sign in ("", "_", "-", " ")),
+    ),
+    pattern=re.compile(
+        rf"{SECRET_NAMES}(?![A-Za-z0-9_]){_QUOTE}[ \t]*(?::=|=>|==?|[:：是为])[ \t]*"
+        rf"{_QUOTE}{_VALUE}",
+        re.IGNORECASE,
+    ),
+    is_secret=lambda match: _is_assigned_secret(match),
+)
+_OPTION = SecretForm(
+    name="secret",
+    hints=("--",),
+    pattern=re.compile(
+        rf"--[a-z-]{{0,40}}?{SECRET_NAMES}[ \t]+[\\\"']{{0,2}}{_VALUE}", re.IGNORECASE
+    ),
+    is_secret=lambda match: _is_assigned_secret(match),
+)
+# In this order: what names its provider says more than a name before it does.
+FORMS = (
+    _PRIVATE_KEY,
+    *_KEYS,
+    _AUTHORIZATION,
+    _BEARER,
+    _URL_PASSWORD,
+    _CURL_USER,
+    _ASSIGNED,
+    _OPTION,
+)
+
+
+# --- what is random ----------------------------------------------------------------------------
+
+_SEPARATORS = re.compile(r"[-_./:\\@#~=+!?^]+")
+_PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[A-Z]|[^\W\d_A-Za-z]+|\d+")
+_HEX = re.compile(r"[0-9a-fA-F]{16,}")
+# A part of a value is random where the words and numbers in it are shorter than these on the
+# average: 1.4 characters in base 62, 2.5 in base 36, 5 in names of programs.
+_MIN_PART_CHARS, _PIECE_CHARS = 8, 2.5
+_LONG_PART_CHARS, _LONG_PIECE_CHARS = 20, 4.0
+# Letters alone may be a word of camelCase; after the name of a password fewer are one.
+_MIN_LETTERS, _MIN_PASSWORD_LETTERS = 16, 8
+
+_REFERENCE = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+", re.ASCII)
+_PATH = re.compile(r"[~.]?/|\.\./|[A-Za-z]:[\\/]|[a-z][a-z0-9+.-]*://", re.ASCII)
+_PLACEHOLDER = re.compile(
+    r"x{4,}|(?:your|my|the|some|any|insert|changeme|change|example|dummy|placeholder|redacted"
+    r"|masked|todo|none|null|true|false|undefined)(?:[^a-z0-9].*)?|[.…*•x-]+",
+    re.IGNORECASE,
+)
+
+
+def looks_random(value: str, *, min_letters: int = _MIN_LETTERS) -> bool:
+    """Whether a value is none that people or programs name things with.
+
+    It has a part that falls into shorter pieces than words, numbers and versions do;
+    ``min_letters`` is what such a part of letters alone has.
+    """
+    if _is_placeholder(value):
+        return False
+    return any(_is_random_part(part, min_letters=min_letters) for part in _SEPARATORS.split(value))
+
+
+def _is_random_part(part: str, *, min_letters: int) -> bool:
+    least = min_letters if part.isalpha() else _MIN_PART_CHARS
+    if len(part) < least or part.isdigit():
+        return False
+    if _HEX.fullmatch(part) is not None:
+        return True
+    piece_chars = len(part) / max(1, len(_PIECES.findall(part)))
+    return piece_chars < (_PIECE_CHARS if len(part) < _LONG_PART_CHARS else _LONG_PIECE_CHARS)
+
+
+def _is_placeholder(value: str) -> bool:
+    return _PLACEHOLDER.fullmatch(value) is not None
+
+
+def _is_assigned_secret(match: re.Match[str]) -> bool:
+    if match["next"]:  # a call, or a part of a list
+        return False
+    return is_secret_value(match["secret"], is_password=match["password"] is not None)
+
+
+def is_secret_value(value: str, *, is_password: bool) -> bool:
+    """Whether what stands after a secret's name is one, and no reference, path or word.
+
+    Passwords are made by people: letters with a digit or a sign are enough.
+    """
+    value = value.rstrip(".:!?")
+    if _is_placeholder(value) or _REFERENCE.fullmatch(value) or _PATH.match(value):
+        return False
+    if not is_password:
+        return looks_random(value)
+    has_letter = any(char.isalpha() for char in value)
+    has_digit = any(char.isdigit() for char in value)
+    has_sign = any(not char.isalnum() and char not in "-_./:" for char in value)
+    if has_letter and (has_digit or has_sign):
+        return True
+    return looks_random(value, min_letters=_MIN_PASSWORD_LETTERS)
