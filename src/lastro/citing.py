@@ -15,6 +15,8 @@ Highlight = Callable[[str], tuple[tuple[int, int], ...]]
 # Words of a text, for highlights; scripts without spaces and synonyms of several words are matched
 # as substrings.
 _WORD = re.compile(r"(?:[^\W_][\u0300-\u036f]*)+")
+# The same for ASCII, three times as fast: most text by far is.
+_ASCII_WORD = re.compile(r"[A-Za-z0-9]+")
 _UNSPACED = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff]")
 # Two words that share this much of their beginning are shown as the same word: a rule of thumb
 # for display alone, which decides no ranking.
@@ -100,9 +102,10 @@ def highlighter(marks: Collection[str]) -> Highlight:
     ]
 
     def highlight(content: str) -> tuple[tuple[int, int], ...]:
-        ranges = [(m.start(), m.end()) for m in _WORD.finditer(content) if shows(m.group())]
+        word = _ASCII_WORD if content.isascii() else _WORD
+        ranges = [m.span() for m in word.finditer(content) if shows(m.group())]
         for phrase in phrases:
-            ranges += [(m.start(), m.end()) for m in phrase.finditer(content)]
+            ranges += [m.span() for m in phrase.finditer(content)]
         return _merged(ranges)
 
     return highlight
