@@ -33,7 +33,8 @@ class Script:
 
     ``answer`` may replace a reply's list of vectors; ``refuse`` names texts (by a part of them)
     that are answered with ``refuse_status``; ``fail_after`` texts every request is a 500;
-    ``only_embeds`` is an older or other server, without the list of models.
+    ``only_embeds`` is an older or other server, without the list of models; ``counts_tokens`` says
+    whether a reply counts them.
     """
 
     models: dict[str, str] = field(default_factory=lambda: {"nomic-embed-text:latest": DIGEST})
@@ -54,6 +55,7 @@ class Script:
     location: str | None = None
     only_embeds: bool = False
     tokens: int | None = None
+    counts_tokens: bool = True
     requests: list[dict[str, Any]] = field(default_factory=list)
     looks: int = 0
     connections: int = 0
@@ -117,15 +119,15 @@ class _Handler(BaseHTTPRequestHandler):
         if script.fail_after is not None and script.embedded + len(texts) > script.fail_after:
             return 500, json.dumps({"error": "llama runner process has terminated"}).encode()
         script.embedded += len(texts)
-        return 200, json.dumps(
-            {
-                "model": asked["model"],
-                "embeddings": script.answer(vectors_of(texts, script.width)),
-                "total_duration": 14_143_917,
-                "load_duration": 1_019_500,
-                "prompt_eval_count": script.tokens or sum(len(t) // 4 for t in texts),
-            }
-        ).encode()
+        said = {
+            "model": asked["model"],
+            "embeddings": script.answer(vectors_of(texts, script.width)),
+            "total_duration": 14_143_917,
+            "load_duration": 1_019_500,
+        }
+        if script.counts_tokens:
+            said["prompt_eval_count"] = script.tokens or sum(len(t) // 4 for t in texts)
+        return 200, json.dumps(said).encode()
 
     def _wait(self, seconds: float) -> None:
         self.server.stopping.wait(seconds)

@@ -168,6 +168,30 @@ def add_word(connection: psycopg.Connection, project_id: int) -> None:
     )
 
 
+def add_usage(connection: psycopg.Connection, project_id: int) -> None:
+    """A call that was made, and what the project spent in a month."""
+    insert(
+        connection,
+        "embedding_usage",
+        {
+            "project_id": project_id,
+            "embedder": "e",
+            "version": "1",
+            "role": "document",
+            "texts": 2,
+            "characters": 20,
+            "tokens": 5,
+            "duration_ms": 3.0,
+            "cost": "0.5",
+        },
+    )
+    insert(
+        connection,
+        "embedding_spend",
+        {"project_id": project_id, "month": "2026-11-01", "spent": "0.5"},
+    )
+
+
 def add_profile(connection: psycopg.Connection, project_id: int) -> None:
     """A stored profile that was adopted, and what was measured of a project's vectors."""
     version = {"project_id": project_id, "name": "default", "version": 2}

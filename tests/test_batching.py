@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import pytest
@@ -9,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastro.batching import PROBE, Fed, feed
-from lastro.embedders import Limits
+from lastro.embedders import Limits, Meter
 from lastro.embedders.deterministic import DeterministicEmbedder
 from lastro.embedders.protocol import Role
 from lastro.errors import ProviderError
+from lastro.metering_settings import MeteringSettings
 from lastro.types import DegradedReason
 
 
@@ -36,6 +38,7 @@ class Remote(Fussy):
     """The same behind a server, with limits of its own."""
 
     configured = "remote"
+    metering = MeteringSettings()
 
     def __init__(self, fails: Callable, limits: Limits) -> None:
         super().__init__(fails)
@@ -46,6 +49,9 @@ class Remote(Fussy):
 
     def identify(self) -> None:
         pass
+
+    def metered(self, meter: Meter) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 def fed_to(embedder: Fussy, texts: Sequence[str]) -> tuple[dict[str, np.ndarray], Fed[str]]:

@@ -31,6 +31,7 @@ from lastro.importing import Imported
 from lastro.json_lines import LineCounts, RefusedLine
 from lastro.leg_cache import GoldenUsed
 from lastro.lexical_sql import NEARNESS, RANK_WEIGHTS, VERBOSITY
+from lastro.metering_settings import MeteringSettings
 from lastro.ollama_settings import OllamaSettings
 from lastro.profiles import ADR_0080, DEFAULT, RAW_THRESHOLDS, Profile, Thresholds
 from lastro.rules import RuleReport
@@ -57,6 +58,7 @@ from lastro.types import (
     ScopeCoverage,
     SourceCoverage,
 )
+from lastro.usage import MonthlySpend, Usage, UsageLine
 from lastro.why_findings import Why
 from lastro.wire import camel_case
 
@@ -139,7 +141,7 @@ def test_a_setting_is_documented(key: str):
     assert f"`{key}`" in page("settings.md") or f"[{key}" in page("settings.md")
 
 
-@pytest.mark.parametrize("table", [ChunkSettings, FilePatterns, OllamaSettings])
+@pytest.mark.parametrize("table", [ChunkSettings, FilePatterns, MeteringSettings, OllamaSettings])
 def test_each_key_of_a_table_of_settings_is_documented(table: type):
     text = page("settings.md")
     undocumented = [
@@ -212,9 +214,9 @@ def test_every_check_of_the_doctor_is_documented():
         Accepted, Adr, Check, Coverage, Degraded, Dismissed, DocumentCounts, EmbeddedStatus,
         EmbeddingCounts, EntityReport, EntitySummary, Erased, Exported, FileNote,
         FileOrigin, Gap, GoldenImport, GoldenSummary, GoldenUsed, Hit, Imported, IndexReport,
-        KnownProfile, LineCounts, Nearest, Outcome, Profile, ProjectSummary, RefusedLine, Resolved,
-        RuleReport, Run, ScopeCoverage, SelfCheck, SourceCoverage, Sweep, Swept, Thresholds,
-        Upgrade, Why,
+        KnownProfile, LineCounts, MonthlySpend, Nearest, Outcome, Profile, ProjectSummary,
+        RefusedLine, Resolved, RuleReport, Run, ScopeCoverage, SelfCheck, SourceCoverage, Sweep,
+        Swept, Thresholds, Upgrade, Usage, UsageLine, Why,
     ],
 )  # fmt: skip
 def test_each_field_of_a_printed_value_is_documented(value: type):

@@ -3,7 +3,8 @@
 import ast
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -516,6 +517,16 @@ PARAMETERS: dict[str, Any] = {
     "normalised": "what is missing",
     "query": "What is missing?",
     "since": datetime(2026, 1, 1, tzinfo=UTC),
+    "budget": Decimal(5),
+    "characters": [10],
+    "costs": [Decimal("0.1")],
+    "difference": Decimal("-0.1"),
+    "durations_ms": [1.5],
+    "month": date(2026, 11, 1),
+    "most": Decimal("0.2"),
+    "role": "document",
+    "texts": [1],
+    "tokens": [3],
     "list_gaps.status": "open",
     "set_gap_status.status": "dismissed",
     "adr_number": 1,
@@ -685,6 +696,7 @@ def test_each_file_of_queries_is_called_by_one_module_alone() -> None:
         ("search", "store/search.py"),
         ("self_checks", "store/self_checks.py"),
         ("upgrade", "db/upgrade.py"),
+        ("usage", "store/usage.py"),
         ("vectors", "store/vectors.py"),
         ("why", "store/why.py"),
         ("words", "store/words.py"),

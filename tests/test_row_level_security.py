@@ -18,6 +18,7 @@ from rows import (
     add_rule,
     add_run,
     add_statistics,
+    add_usage,
     add_word,
 )
 
@@ -28,6 +29,8 @@ from lastro.store import add_vector_column
 TABLES = (
     "sources",
     "documents",
+    "embedding_usage",
+    "embedding_spend",
     "chunks",
     "lexeme_stats",
     "corpus_stats",
@@ -70,6 +73,7 @@ def fill(connection: psycopg.Connection, project_id: int) -> None:
     add_rule(connection, project_id)
     add_word(connection, project_id)
     add_gap(connection, project_id)
+    add_usage(connection, project_id)
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from rows import (
     add_rule,
     add_run,
     add_statistics,
+    add_usage,
     add_word,
 )
 
@@ -294,6 +295,7 @@ def test_deleting_a_project_deletes_every_row_of_it(
         add_gap(schema, owner)
         add_rule(schema, owner)
         add_word(schema, owner)
+        add_usage(schema, owner)
         add_profile(schema, owner)
     schema.execute("DELETE FROM lastro.projects WHERE id = %s", [project])
     for table in tables_with_a_project(schema):

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -21,6 +22,7 @@ from lastro.db.pool import GRANT, Database, connect
 from lastro.embedders import Embedder, build_embedder, configured
 from lastro.errors import InvalidInput, LastroError
 from lastro.golden import GoldenSet
+from lastro.metering import UsageLater
 from lastro.profiles import Profile, load_profiles
 from lastro.search import Engine, SearchRequest
 from lastro.store import Kind, Source
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from lastro.importing import Imported
     from lastro.rules import Rule, RuleReport
     from lastro.sources.clones import Clones
+    from lastro.usage import Usage
     from lastro.why_findings import Why
     from lastro.words import Word, WordReport
     from lastro.writing import Writer
@@ -92,6 +95,7 @@ def _embedder(settings: Settings) -> Embedder:
         cache_dir=settings.home / "cache",
         ollama_host=settings.ollama_host,
         ollama=settings.ollama,
+        metering=settings.metering,
     )
 
 
@@ -161,12 +165,15 @@ class App:
             embedder=embedder,
             profiles=profiles,
             languages=settings.languages,
+            usage=UsageLater(database),
         )
         self._admin_url = admin_url
         self._stack = ExitStack()
 
     def __enter__(self) -> "App":
         self._stack.enter_context(self.database)
+        if self.engine.usage is not None:
+            self._stack.callback(self.engine.usage.flush)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -557,6 +564,17 @@ class App:
             self.database, self.project_name(project), places, embedder=self.embedder, kind=kind
         )
         return erasing.vacuumed(erased, self._admin_url)
+
+    def usage(self, *, since: datetime | None = None, project: str | None = None) -> "Usage":
+        """What embedding cost since a time, by default this month; of every project by default.
+
+        Errors: NotFound.
+        """
+        from lastro.usage import usage
+
+        if self.engine.usage is not None:
+            self.engine.usage.flush()
+        return usage(self.database, self.settings.metering, since=since, project=project)
 
     def coverage(self, project: str | None = None) -> Coverage:
         """How much of a project is indexed, and how far its sources moved on. Errors: NotFound."""

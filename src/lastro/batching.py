@@ -11,8 +11,9 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lastro.embedders import Embedder, Role, checked, limits_of
+from lastro.embedders import Embedder, Meter, Role, checked, limits_of, unmetered
 from lastro.errors import ProviderError
+from lastro.metering import metered
 from lastro.types import Degraded, DegradedReason
 
 # Of these a single text of the batch may be the cause; of the others the server is.
@@ -37,15 +38,24 @@ def as_degraded(error: ProviderError) -> Degraded:
     return Degraded(part="vector", reason=error.reason, detail=error.message)
 
 
-def feed(embedder: Embedder, texts: Mapping[K, str], *, role: Role, keep: Keep[K]) -> Fed[K]:
+def feed(
+    embedder: Embedder,
+    texts: Mapping[K, str],
+    *,
+    role: Role,
+    keep: Keep[K],
+    meter: Meter = unmetered,
+) -> Fed[K]:
     """Embed every text that can be; ``keep`` is called with the vectors of each batch.
+
+    ``meter`` counts each call.
 
     A batch that is refused is halved until the text that is refused stands alone; the others get
     their vectors. A batch that is late is tried again as single texts, once. Any other failure
     ends the work: an embedder that is down is asked once.
     Errors: EmbedderMismatch; a provider's failure is a value.
     """
-    feeder = _Feeder(embedder=embedder, texts=texts, role=role, keep=keep)
+    feeder = _Feeder(embedder=embedder, texts=texts, role=role, keep=keep, meter=meter)
     try:
         feeder.run()
     except ProviderError as error:
@@ -59,6 +69,7 @@ class _Feeder(Generic[K]):
     texts: Mapping[K, str]
     role: Role
     keep: Keep[K]
+    meter: Meter
     fed: Fed[K] = field(default_factory=Fed[K])
 
     def run(self) -> None:
@@ -113,5 +124,6 @@ class _Feeder(Generic[K]):
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         embedder = self.embedder
-        vectors = embedder.embed(texts, self.role)
+        with metered(embedder, texts, self.meter):
+            vectors = embedder.embed(texts, self.role)
         return checked(vectors, texts=texts, dimension=embedder.dimension, embedder=embedder.id)

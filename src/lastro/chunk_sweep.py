@@ -222,4 +222,4 @@ def _indexed_anew(
                 clones=clones,
             )
         settle(url)
-        yield replace(engine, database=database, cache=engine.database)
+        yield replace(engine, database=database, cache=engine.database, cache_project=own.id)

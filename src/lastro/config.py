@@ -13,6 +13,7 @@ from lastro.chunk_settings import ChunkSettings
 from lastro.db.postmaster import IDLE_S
 from lastro.errors import ConfigError, InvalidInput
 from lastro.iso_639 import LANGUAGE_CODES
+from lastro.metering_settings import MeteringSettings
 from lastro.ollama_settings import DEFAULT_HOST, OllamaSettings
 from lastro.sources.files import FilePatterns
 
@@ -31,6 +32,7 @@ _KEYS = frozenset(
         "embedder",
         "ollama_host",
         "ollama",
+        "metering",
         "project",
         "languages",
         "postgres_bin",
@@ -41,7 +43,9 @@ _KEYS = frozenset(
         "profiles",
     }
 )
-_TABLES = frozenset({"chunking", "files", "ollama", "profiles"})
+_TABLES = frozenset({"chunking", "files", "metering", "ollama", "profiles"})
+# Those of which the environment may set single entries.
+_SET_BY_ENTRY: Mapping[str, type] = {"metering": MeteringSettings, "ollama": OllamaSettings}
 T = TypeVar("T")
 
 
@@ -59,6 +63,7 @@ class Settings:
     embedder: str = DEFAULT_EMBEDDER
     ollama_host: str = DEFAULT_HOST
     ollama: OllamaSettings = field(default_factory=OllamaSettings)
+    metering: MeteringSettings = field(default_factory=MeteringSettings)
     project: str | None = None
     languages: tuple[str, ...] = DEFAULT_LANGUAGES
     postgres_bin: Path | None = None
@@ -103,27 +108,32 @@ def load_settings(
             values[key], origins[key] = table[key], str(path)
     if env.get("OLLAMA_HOST") and origins.get("ollama_host") != "environment":
         values["ollama_host"], origins["ollama_host"] = env["OLLAMA_HOST"], "environment"
-    for name in (entry.name for entry in fields(OllamaSettings)):
-        variable = f"LASTRO_OLLAMA_{name.upper()}"
-        if env.get(variable):
-            values["ollama"] = _with_entry(values.get("ollama", {}), name, env[variable])
-            origins[f"ollama.{name}"] = "environment"
+    for key, kind in _SET_BY_ENTRY.items():
+        for name in (entry.name for entry in fields(kind)):
+            variable = f"LASTRO_{key}_{name}".upper()
+            if env.get(variable):
+                default = getattr(kind(), name)
+                entry = _entry_of_text(env[variable], default=default, variable=variable)
+                values[key] = _with_entry(values.get(key, {}), name, entry)
+                origins[f"{key}.{name}"] = "environment"
     return _build(values, origins=origins, config_file=path if table else None)
 
 
-def _with_entry(table: object, name: str, text: str) -> object:
-    """A table with a variable's value in it; a number where the setting is one."""
+def _with_entry(table: object, name: str, entry: object) -> object:
+    """A table with a variable's value in it."""
     if not isinstance(table, dict):
         return table  # refused later, as what it is
-    entry: object = text
-    if isinstance(getattr(OllamaSettings(), name), int | float):
-        try:
-            entry = int(text) if text.strip().isdigit() else float(text)
-        except ValueError as error:
-            raise ConfigError(
-                f"LASTRO_OLLAMA_{name.upper()} must be a number, not {text!r}"
-            ) from error
     return {**cast("dict[str, object]", table), name: entry}
+
+
+def _entry_of_text(text: str, *, default: object, variable: str) -> object:
+    """What a variable says; a number where the setting is one. Errors: ConfigError."""
+    if not isinstance(default, int | float):
+        return text
+    try:
+        return int(text) if text.strip().isdigit() else float(text)
+    except ValueError as error:
+        raise ConfigError(f"{variable} must be a number, not {text!r}") from error
 
 
 def _read_table(path: Path) -> dict[str, Any]:
@@ -152,6 +162,7 @@ def _build(
         embedder=_text(values, "embedder") or DEFAULT_EMBEDDER,
         ollama_host=_text(values, "ollama_host") or DEFAULT_HOST,
         ollama=_section(OllamaSettings, values.get("ollama", {}), name="ollama"),
+        metering=_section(MeteringSettings, values.get("metering", {}), name="metering"),
         project=_text(values, "project"),
         languages=_languages(values.get("languages", DEFAULT_LANGUAGES)),
         postgres_bin=_path(values, "postgres_bin"),

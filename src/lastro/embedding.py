@@ -13,12 +13,13 @@ from lastro.db.pool import Database
 from lastro.embedders import Embedder, Role, Served, fingerprint
 from lastro.errors import EmbedderMismatch, ProviderError
 from lastro.graphemes import is_blank
+from lastro.metering import ProjectMeter, UsageLater, identifying
 from lastro.store import ActiveEmbedder
 from lastro.types import Degraded
 
 # No search waits for the disk, several milliseconds: a crash of the server costs the vectors of the
 # last questions, which are made again.
-QUESTION_KEPT: Mapping[str, str] = {"synchronous_commit": "off"}
+QUESTION_KEPT = {"synchronous_commit": "off"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +46,33 @@ def embed_texts(
     texts: Sequence[str],
     *,
     role: Role,
-    first_project: int | None = None,
+    project_id: int | None = None,
     outage: Degraded | None = None,
+    later: UsageLater | None = None,
 ) -> Embedded:
     """Embed ``texts``; a provider's failure is a value, never an exception.
 
-    ``cache`` is the database that keeps the vectors for the next time; ``first_project`` whose
-    texts these are there.
+    ``cache`` is the database that keeps the vectors for the next time; ``project_id`` whose texts
+    these are there, None for no project's. It is charged for them; ``later`` may write that down.
     No transaction is open while the embedder works. A blank text has no vector. During an
     ``outage`` the cache alone is asked.
     Errors: EmbedderMismatch where a server's weights are no longer those of the index.
     """
+    is_question = role == "query"
+    meter = ProjectMeter(
+        database=cache,
+        embedder=embedder,
+        role=role,
+        project_id=project_id,
+        kept=QUESTION_KEPT if is_question else None,
+        later=later,
+    )
     try:
-        identity = fingerprint(embedder)
+        with identifying(embedder, meter):
+            identity = fingerprint(embedder)
     except ProviderError as error:
         return Embedded([None] * len(texts), as_degraded(error))
+    meter.version = embedder.version
     hashes = [_text_hash(embedder.prefixes[role] + text) for text in texts]
     with cache.session() as connection:
         known = store.cached_embeddings(connection, list(set(hashes)), fingerprint=identity)
@@ -70,18 +83,22 @@ def embed_texts(
     }
 
     def keep(fresh: Mapping[bytes, NDArray[np.float32]]) -> None:
-        with cache.transaction(settings=QUESTION_KEPT if role == "query" else None) as connection:
+        with cache.transaction(projects=meter.projects, settings=meter.kept) as connection:
             store.cache_embeddings(
                 connection,
                 fresh,
                 fingerprint=identity,
-                first_project=store.QUESTIONS if role == "query" else first_project,
+                first_project=store.QUESTIONS if is_question else project_id,
             )
+            meter.write(connection)
         known.update(fresh)
 
     fed: Fed[bytes] = Fed(failure=outage if missing else None)
     if outage is None:
-        fed = feed(embedder, missing, role=role, keep=keep)
+        try:
+            fed = feed(embedder, missing, role=role, keep=keep, meter=meter)
+        finally:
+            meter.finish()
     return Embedded(
         [known.get(key) for key in hashes],
         fed.failure,

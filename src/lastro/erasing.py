@@ -73,6 +73,7 @@ def _erase_project(database: Database, project: Project, *, embedder: Embedder) 
         embeddings = store.forget_embeddings(
             connection, project.id, prefix=embedder.prefixes["document"], documents=None
         )
+        store.keep_usage_of_erased(connection, project.id)
         store.delete_project(connection, project.id)
     return Erased(
         project=project.slug,

@@ -13,6 +13,7 @@ LastroError
 ├── DimensionMismatch      DIMENSION_MISMATCH
 ├── EmbedderMismatch       EMBEDDER_MISMATCH
 ├── ProviderError          PROVIDER_ERROR
+│   └── BudgetExceeded     BUDGET_EXCEEDED
 └── RemoteError            PROVIDER_ERROR
 """
 
@@ -104,6 +105,15 @@ class ProviderError(LastroError):
         self.reason: DegradedReason = reason
 
 
+class BudgetExceeded(ProviderError):
+    """A call of a paid embedder might pass its project's budget, and was not made."""
+
+    code = "BUDGET_EXCEEDED"
+
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(message, reason="embedder_budget", remedy=remedy)
+
+
 class RemoteError(LastroError):
     """A remote repository cannot be reached, or does not answer in time."""
 
@@ -130,6 +140,7 @@ STATUS: dict[str, tuple[int, int]] = {
     "DIMENSION_MISMATCH": (409, EXIT_CONFIG),
     "EMBEDDER_MISMATCH": (409, EXIT_CONFIG),
     "PROVIDER_ERROR": (502, EXIT_FAILED),
+    "BUDGET_EXCEEDED": (402, EXIT_FAILED),
     "INTERNAL": (500, EXIT_FAILED),
 }
 

@@ -254,12 +254,18 @@ def _places(found: Found) -> dict[str, Sequence[str]]:
     }
 
 
-def embed_questions(engine: Engine, texts: Sequence[str]) -> None:
+def embed_questions(engine: Engine, texts: Sequence[str], *, project_id: int | None = None) -> None:
     """Embed every question at once, and refuse to go on without: then searches find it cached.
 
     Errors: ProviderError where the embedder fails.
     """
-    made = embed_texts(engine.cache or engine.database, engine.embedder, texts, role="query")
+    made = embed_texts(
+        engine.cache or engine.database,
+        engine.embedder,
+        texts,
+        role="query",
+        project_id=engine.charged(project_id),
+    )
     if made.why is not None:
         raise _without_vectors(engine.embedder, made.why.reason)
 

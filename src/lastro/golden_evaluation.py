@@ -113,7 +113,13 @@ def run_golden(
     judged = ground.judged
     questions = [entry.question for entry in judged]
     texts = [question.question for question in questions]
-    embed_texts(engine.cache or engine.database, engine.embedder, texts, role="query")
+    embed_texts(
+        engine.cache or engine.database,
+        engine.embedder,
+        texts,
+        role="query",
+        project_id=engine.charged(project_id_of(engine.database, project)),
+    )
     total = 2 * len(judged)
     asked: list[_Asked] = []
     for done, entry in enumerate(judged):

@@ -192,7 +192,7 @@ def cache_golden(
     project_id = project_id_of(engine.database, project)
     with engine.database.transaction(projects=[project_id]) as connection:
         judged = judged_chunks(connection, golden, project_id=project_id)
-    embed_questions(engine, [entry.question.question for entry in judged])
+    embed_questions(engine, [entry.question.question for entry in judged], project_id=project_id)
     made: list[CachedQuestion] = []
     asking = replace(profile, rule_weight=profile.rule_weight or 1.0)
     for number, entry in enumerate(judged):

@@ -31,6 +31,7 @@ from lastro.legs import (
     run_vector_leg,
 )
 from lastro.lexical import asked_query
+from lastro.metering import UsageLater
 from lastro.profiles import Profile, Thresholds
 from lastro.projects import project_id_of
 from lastro.ranking import (
@@ -85,8 +86,9 @@ class Engine:
     """What every search of a process works with.
 
     ``languages`` are those that a question may be asked in, beside the project's own; ``cache``
-    is the database whose embedding cache is used, ``database`` where none is named. A leg of which
-    a statement takes longer than ``statement_timeout_s`` is absent from the outcome.
+    is the database whose embedding cache is used, ``database`` where none is named, and
+    ``cache_project`` whose questions these are there; ``usage`` writes there what they cost. A leg
+    of which a statement takes longer than ``statement_timeout_s`` is absent from the outcome.
     """
 
     database: Database
@@ -94,7 +96,13 @@ class Engine:
     profiles: Mapping[str, Profile]
     languages: Sequence[str]
     cache: Database | None = None
+    cache_project: int | None = None
+    usage: UsageLater | None = None
     statement_timeout_s: float = STATEMENT_TIMEOUT_S
+
+    def charged(self, project_id: int | None) -> int | None:
+        """Which project of the cache's database pays for questions of ``project_id``, if any."""
+        return project_id if self.cache is None else self.cache_project
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +253,7 @@ def _find(
         tenant, has_vectors = _opening(connection, engine.embedder, project)
     hard = hard_filter(request, project_id=tenant.id)
     predicate = compile_filter(hard)  # what is refused is refused before it is embedded
-    embedding, degraded = _embed_query(engine, query, has_vectors=has_vectors)
+    embedding, degraded = _embed_query(engine, query, project=tenant, has_vectors=has_vectors)
     asked = _Asked(
         query=query,
         predicate=predicate,
@@ -390,12 +398,19 @@ def _opening(connection: AppConnection, embedder: Embedder, slug: str) -> tuple[
 
 
 def _embed_query(
-    engine: Engine, query: str, *, has_vectors: bool
+    engine: Engine, query: str, *, project: Project, has_vectors: bool
 ) -> tuple[NDArray[np.float32] | None, list[Degraded]]:
     if not has_vectors:
         detail = "the index has no vectors yet; run `lastro index`"
         return None, [Degraded(part="vector", reason="vectors_missing", detail=detail)]
-    embedded = embed_texts(engine.cache or engine.database, engine.embedder, [query], role="query")
+    embedded = embed_texts(
+        engine.cache or engine.database,
+        engine.embedder,
+        [query],
+        role="query",
+        project_id=engine.charged(project.id),
+        later=engine.usage,
+    )
     return embedded.vectors[0], [embedded.why] if embedded.why else []
 
 

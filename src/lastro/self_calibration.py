@@ -136,7 +136,9 @@ def _look(
             rows = store.sample_rows(connection, project_id, limit=POOL_ROWS)
     asked = [(n, s) for n, row in enumerate(rows) if (s := sentence_of(row.content, id_=row.id))]
     asked = asked[:QUESTIONS] if len(rows) >= LEAST_ROWS else []
-    embedded = embed_texts(database, embedder, [s for _, s in asked], role="query")
+    embedded = embed_texts(
+        database, embedder, [s for _, s in asked], role="query", project_id=project_id
+    )
     vectors = np.array([row.embedding for row in rows])
     agreements: list[float] = []
     reciprocals: list[float] = []

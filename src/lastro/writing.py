@@ -19,6 +19,7 @@ from lastro.embedders import Embedder, Served, fingerprint
 from lastro.embedding import embed_texts, mismatch, require_same
 from lastro.errors import DimensionMismatch, ProviderError
 from lastro.graphemes import is_blank
+from lastro.metering import ProjectMeter, identifying
 from lastro.store import ActiveEmbedder
 from lastro.types import Degraded, EmbeddingCounts, FileNote
 
@@ -78,8 +79,15 @@ class Writer:
         if active is not None:
             require_same(active, self.embedder)
         if isinstance(self.embedder, Served):
+            meter = ProjectMeter(
+                database=self.cache or self.database,
+                embedder=self.embedder,
+                role="document",
+                project_id=None,
+            )
             try:
-                self.embedder.identify()
+                with identifying(self.embedder, meter):
+                    self.embedder.identify()
             except ProviderError as error:
                 self._outage = as_degraded(error)
                 self._is_identified = active is not None
@@ -210,7 +218,7 @@ class Writer:
             self.embedder,
             texts,
             role="document",
-            first_project=project_id if self.cache is None else self.cache_project,
+            project_id=project_id if self.cache is None else self.cache_project,
             outage=self.failure or self._outage,
         )
         self.failure = self.failure or result.failure

@@ -24,6 +24,7 @@ from lastro.cli import (
     moving,
     profiles,
     rules,
+    usage,
     why,
     words,
     working,
@@ -50,6 +51,7 @@ app.command("export")(moving.export)
 app.command("import")(moving.import_)
 app.command("config")(configuration.config)
 app.command("doctor")(inspecting.doctor)
+app.command("usage")(usage.usage)
 app.command("init")(database.init)
 app.add_typer(database.app, name="db")
 app.add_typer(evaluate.app, name="eval")

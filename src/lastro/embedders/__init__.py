@@ -4,8 +4,10 @@ from pathlib import Path
 
 from lastro.embedders.deterministic import DeterministicEmbedder
 from lastro.embedders.protocol import (
+    Call,
     Embedder,
     Limits,
+    Meter,
     Role,
     Served,
     checked,
@@ -13,17 +15,21 @@ from lastro.embedders.protocol import (
     fingerprint,
     limits_of,
     readable,
+    unmetered,
 )
 from lastro.embedders.use_m3 import UseM3Embedder
 from lastro.errors import ConfigError
+from lastro.metering_settings import MeteringSettings
 from lastro.ollama_settings import DEFAULT_HOST, OllamaSettings
 from lastro.ollama_settings import PREFIX as OLLAMA
 
 __all__ = [
     "SHIPPED",
+    "Call",
     "DeterministicEmbedder",
     "Embedder",
     "Limits",
+    "Meter",
     "Role",
     "Served",
     "UseM3Embedder",
@@ -33,6 +39,7 @@ __all__ = [
     "fingerprint",
     "limits_of",
     "readable",
+    "unmetered",
 ]
 
 SHIPPED = ("use-m3", "deterministic")
@@ -47,6 +54,7 @@ def build_embedder(
     cache_dir: Path,
     ollama_host: str = DEFAULT_HOST,
     ollama: OllamaSettings | None = None,
+    metering: MeteringSettings | None = None,
 ) -> Embedder:
     """Return the embedder called ``name``; nothing is loaded or asked before its first text.
 
@@ -63,7 +71,11 @@ def build_embedder(
         from lastro.embedders.ollama import OllamaEmbedder
 
         return OllamaEmbedder(
-            name.removeprefix(OLLAMA), host=ollama_host, settings=ollama, cache_dir=cache_dir
+            name.removeprefix(OLLAMA),
+            host=ollama_host,
+            settings=ollama,
+            metering=metering,
+            cache_dir=cache_dir,
         )
     known = f"available: {', '.join(SHIPPED)}, {OLLAMA}<model>"
     if name in _PLANNED_NAMES or name.startswith(_PLANNED_KINDS):

@@ -4,7 +4,8 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, cast
@@ -16,8 +17,9 @@ from lastro.embedders.breaker import Breaker
 from lastro.embedders.ollama_client import OllamaClient, Reply
 from lastro.embedders.ollama_models import canonical, is_same, known_dimension, known_model
 from lastro.embedders.outage import OutageNote
-from lastro.embedders.protocol import Limits, Role, checked, readable
+from lastro.embedders.protocol import Limits, Meter, Role, checked, readable, unmetered
 from lastro.errors import ConfigError, EmbedderMismatch, ProviderError
+from lastro.metering_settings import MeteringSettings
 from lastro.ollama_settings import PREFIX, OllamaSettings
 
 # Longer than any chunk; the server refuses what its model cannot hold (truncate: false).
@@ -66,6 +68,7 @@ class OllamaEmbedder:
         *,
         host: str,
         settings: OllamaSettings | None = None,
+        metering: MeteringSettings | None = None,
         cache_dir: Path | None = None,
     ) -> None:
         if not model or model != model.strip():
@@ -80,12 +83,14 @@ class OllamaEmbedder:
             retry_after_s=self._settings.retry_after_s, note=self._note(cache_dir)
         )
         self._lock = threading.Lock()
+        self._asking = _Asking()
         self._recalled: _Weights | None = None
         self._learned: _Weights | None = None
         self._learned_at = 0.0
         self._batches: bool | None = None
         self._proven_texts = len(_PROBES)
         self.id = PREFIX + canonical(model)
+        self.metering = metering or MeteringSettings()
         self.limits = Limits(
             texts=self._settings.batch_texts,
             chars=self._settings.batch_chars,
@@ -121,6 +126,15 @@ class OllamaEmbedder:
         told = _Weights(version, dimension)
         if told != self._recalled:
             self._recalled, self._learned = told, None
+
+    @contextmanager
+    def metered(self, meter: Meter) -> Generator[None]:
+        """Within it, each request with texts that this thread makes goes through ``meter``."""
+        before, self._asking.meter = self._asking.meter, meter
+        try:
+            yield
+        finally:
+            self._asking.meter = before
 
     def identify(self) -> None:
         """Ask the server for its weights now. Errors: ProviderError, EmbedderMismatch."""
@@ -207,7 +221,10 @@ class OllamaEmbedder:
         body: dict[str, Any] = {"model": self._model, "input": read, "truncate": False}
         if self._settings.keep_alive:
             body["keep_alive"] = self._settings.keep_alive
-        reply = self._client.post("/api/embed", body, deadline_s=deadline_s)
+        with self._asking.meter(read) as call:
+            reply = self._client.post("/api/embed", body, deadline_s=deadline_s)
+            call.is_free = reply.status != 200
+            call.tokens = _count(reply.body.get("prompt_eval_count"))
         if reply.status != 200:
             self._raise_refusal(reply)
         return reply
@@ -254,10 +271,10 @@ class OllamaEmbedder:
 
     def _refuse_cut(self, read: list[str], reply: Reply) -> None:
         """Refuse a text that fills the model's window although cutting was forbidden."""
-        window, counted = self._known.window_tokens, reply.body.get("prompt_eval_count")
+        window, counted = self._known.window_tokens, _count(reply.body.get("prompt_eval_count"))
         if window is None or len(read) > 1 or not self._may_be_cut(read[0]):
             return
-        if isinstance(counted, int) and abs(counted - window) <= _WINDOW_MARGIN:
+        if counted is not None and abs(counted - window) <= _WINDOW_MARGIN:
             raise ProviderError(
                 f"{self.id} read {counted} tokens of a longer text: its window is full",
                 reason="embedder_refused",
@@ -355,6 +372,19 @@ class OllamaEmbedder:
             raise
         cosines = np.einsum("ij,ij->i", np.concatenate(alone), together)
         return bool((cosines > _SAME_COSINE).all())
+
+
+class _Asking(threading.local):
+    """Who counts the requests of a thread."""
+
+    def __init__(self) -> None:
+        self.meter: Meter = unmetered
+
+
+def _count(value: object) -> int | None:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    return None
 
 
 def _as_list(value: object) -> list[object] | None:

@@ -3,7 +3,8 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from lastro.errors import InvalidInput, ProviderError
 from lastro.graphemes import is_blank
+from lastro.metering_settings import MeteringSettings
 
 Role = Literal["query", "document"]
 NO_PREFIXES: Mapping[Role, str] = {"query": "", "document": ""}
@@ -80,11 +82,33 @@ class Limits:
 LOCAL = Limits()
 
 
+@dataclass(slots=True)
+class Call:
+    """A request under way: who makes it says what came of it.
+
+    ``tokens`` are those that the reply counted; ``is_free`` that the provider did nothing for it.
+    """
+
+    tokens: int | None = None
+    is_free: bool = False
+    was_made: bool = True
+
+
+# Opened around each request with the texts that it carries; it may refuse the request.
+Meter = Callable[[Sequence[str]], AbstractContextManager[Call]]
+
+
+def unmetered(_texts: Sequence[str]) -> AbstractContextManager[Call]:
+    """The meter that counts nothing and refuses nothing."""
+    return nullcontext(Call())
+
+
 @runtime_checkable
 class Served(Protocol):
     """What an embedder behind a server has beside: its weights are known to the server alone."""
 
     limits: Limits
+    metering: MeteringSettings
 
     @property
     def configured(self) -> str:
@@ -93,6 +117,10 @@ class Served(Protocol):
 
     def recall(self, *, version: str, dimension: int) -> None:
         """Be told the weights behind an index: what counts while the server is not asked."""
+        ...
+
+    def metered(self, meter: Meter) -> AbstractContextManager[None]:
+        """Within it, each request with texts that this thread makes goes through ``meter``."""
         ...
 
     def identify(self) -> None:

@@ -120,4 +120,4 @@ WHERE c.relnamespace = 'lastro'::regnamespace AND c.relkind IN ('r', 'p') AND a.
 VACUUM (ANALYZE) lastro.chunks, lastro.documents, lastro.sources, lastro.lexeme_stats,
     lastro.corpus_stats, lastro.embedding_cache, lastro.golden_sets, lastro.evaluation_runs,
     lastro.profiles, lastro.rules, lastro.gaps, lastro.self_checks, lastro.words,
-    lastro.projects;
+    lastro.embedding_usage, lastro.embedding_spend, lastro.projects;
