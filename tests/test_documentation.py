@@ -37,6 +37,7 @@ from lastro.profiles import ADR_0080, DEFAULT, RAW_THRESHOLDS, Profile, Threshol
 from lastro.rules import RuleReport
 from lastro.runs import Run
 from lastro.sources.files import MISSING_CONTENT, FilePatterns
+from lastro.sources.hooks import Hooks
 from lastro.store import SelfCheck
 from lastro.terms import SCOPE_FLOOR
 from lastro.types import (
@@ -213,10 +214,10 @@ def test_every_check_of_the_doctor_is_documented():
     [
         Accepted, Adr, Check, Coverage, Degraded, Dismissed, DocumentCounts, EmbeddedStatus,
         EmbeddingCounts, EntityReport, EntitySummary, Erased, Exported, FileNote,
-        FileOrigin, Gap, GoldenImport, GoldenSummary, GoldenUsed, Hit, Imported, IndexReport,
-        KnownProfile, LineCounts, MonthlySpend, Nearest, Outcome, Profile, ProjectSummary,
-        RefusedLine, Resolved, RuleReport, Run, ScopeCoverage, SelfCheck, SourceCoverage, Sweep,
-        Swept, Thresholds, Upgrade, Usage, UsageLine, Why,
+        FileOrigin, Gap, GoldenImport, GoldenSummary, GoldenUsed, Hit, Hooks, Imported,
+        IndexReport, KnownProfile, LineCounts, MonthlySpend, Nearest, Outcome, Profile,
+        ProjectSummary, RefusedLine, Resolved, RuleReport, Run, ScopeCoverage, SelfCheck,
+        SourceCoverage, Sweep, Swept, Thresholds, Upgrade, Usage, UsageLine, Why,
     ],
 )  # fmt: skip
 def test_each_field_of_a_printed_value_is_documented(value: type):

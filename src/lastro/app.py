@@ -5,7 +5,7 @@ of imports that a search need not wait for.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
@@ -27,6 +27,7 @@ from lastro.profiles import Profile, load_profiles
 from lastro.search import Engine, SearchRequest
 from lastro.store import Kind, Source
 from lastro.types import (
+    DEFAULT_REF,
     Check,
     Coverage,
     Evaluation,
@@ -51,7 +52,9 @@ if TYPE_CHECKING:
     from lastro.importing import Imported
     from lastro.rules import Rule, RuleReport
     from lastro.sources.clones import Clones
+    from lastro.sources.hooks import Hooks
     from lastro.usage import Usage
+    from lastro.watching import Pace, Watched
     from lastro.why_findings import Why
     from lastro.words import Word, WordReport
     from lastro.writing import Writer
@@ -142,6 +145,78 @@ def diagnose(settings: Settings) -> list[Check]:
     except LastroError as error:
         checks.append(doctor.failed("database", error))
     return checks
+
+
+def watch_folder(settings: Settings, request: IndexRequest, *, pace: "Pace") -> "Iterator[Watched]":
+    """Index a folder now and whenever its ref, or its files, moved; never ends.
+
+    Each run opens the database anew, so it may be away between two of them.
+    Errors: NotFound and InvalidInput where there is nothing to watch at the start.
+    """
+    from lastro import watching
+    from lastro.sources.git import head_of
+    from lastro.sources.listing import require_folder
+    from lastro.sources.worktree import worktree_state
+
+    folder = require_folder(request.path)
+
+    def look() -> str:
+        if request.worktree:
+            return worktree_state(folder, patterns=settings.files)
+        return head_of(folder, ref=request.ref)
+
+    def run() -> IndexReport:
+        with build(settings) as app:
+            return app.index(request)
+
+    look()
+    return watching.watch(look, run, pace=pace)
+
+
+def install_hooks(request: IndexRequest, *, program: Path) -> "Hooks":
+    """Have a folder indexed in the background by the hooks of its repository.
+
+    ``program`` is the command ``lastro``. Errors: as ``lastro.sources.hooks.install_hooks``.
+    """
+    from lastro.sources import hooks
+    from lastro.sources.git import check_ref
+
+    check_ref(request.ref)
+    folder = Path(request.path).resolve()
+    named = [] if request.project is None else ["--project", request.project]
+    at = [] if request.ref == DEFAULT_REF else ["--ref", request.ref]
+    command = [str(program), "hook", "run", *named, *at, "--", str(folder)]
+    return hooks.install_hooks(folder, command=command)
+
+
+def remove_hooks(path: str) -> "Hooks":
+    """Take the lines for a folder out of the hooks of its repository. Errors: NotFound."""
+    from lastro.sources import hooks
+
+    return hooks.remove_hooks(Path(path).resolve())
+
+
+def run_hook(
+    settings: Settings, request: IndexRequest, *, tell: "Callable[[Watched], None]"
+) -> bool:
+    """Index a folder for all hooks that ask for it meanwhile; False where another process does.
+
+    Errors: NotFound for a folder that is in no repository.
+    """
+    from lastro import watching
+    from lastro.sources import hooks
+
+    folder = Path(request.path).resolve()
+    wish = hooks.begin_run(folder)
+
+    def run() -> None:
+        try:
+            with build(settings) as app:
+                tell(watching.Watched(report=app.index(request)))
+        except LastroError as error:
+            tell(watching.Watched(error=error))
+
+    return watching.run_for_all(wish, run)
 
 
 class App:

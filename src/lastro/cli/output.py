@@ -172,6 +172,11 @@ def print_warning(text: str) -> None:
     _say(Text.assemble(("warning: ", "yellow"), escaped(text)))
 
 
+def print_note(text: str) -> None:
+    """Print one line on stderr that is no trouble."""
+    _say(Text(escaped(text)))
+
+
 def print_failure(text: str) -> None:
     """Print on stderr one demand that was not met."""
     _say(Text.assemble(("failed: ", "bold red"), escaped(text)))

@@ -24,6 +24,7 @@ from lastro.cli import (
     moving,
     profiles,
     rules,
+    triggers,
     usage,
     why,
     words,
@@ -43,6 +44,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("index")(working.index)
+app.command("watch")(triggers.watch)
 app.command("search")(working.search)
 app.command("why")(why.why)
 app.command("calibrate")(calibrate.calibrate)
@@ -57,6 +59,7 @@ app.add_typer(database.app, name="db")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(gaps.app, name="gaps")
 app.add_typer(golden.app, name="golden")
+app.add_typer(triggers.hook_app, name="hook")
 app.add_typer(kb.app, name="kb")
 app.add_typer(profiles.app, name="profiles")
 app.add_typer(rules.app, name="rules")

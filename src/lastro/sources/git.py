@@ -99,6 +99,11 @@ def open_ref(listing: Listing) -> Generator[Reader]:
         yield read
 
 
+def head_of(path: Path, *, ref: str = "HEAD") -> str:
+    """The commit that a ref of the repository names now. Errors: as ``list_ref``."""
+    return _resolve(_find_repository(path, address=None), ref)
+
+
 def count_commits(root: Path, *, since: str, until: str) -> int | None:
     """Count the commits of ``until`` that ``since`` does not have.
 

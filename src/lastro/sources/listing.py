@@ -18,6 +18,17 @@ def find_place(path: Path | str) -> Place:
     return path if isinstance(path, Path) else parse_address(path) or Path(path)
 
 
+def require_folder(path: Path | str) -> Path:
+    """A folder that is looked at as it changes. Errors: InvalidInput for a remote repository."""
+    place = find_place(path)
+    if isinstance(place, Address):
+        raise InvalidInput(
+            f"{place.url} is a remote repository, which tells nobody that it moved",
+            remedy="watch a clone of it, or run `lastro index` at times",
+        )
+    return place.resolve()
+
+
 def list_place(
     place: Place, *, ref: str, worktree: bool, patterns: FilePatterns, clones: Clones | None
 ) -> Listing:

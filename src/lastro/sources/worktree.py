@@ -100,6 +100,28 @@ def open_worktree(listing: Listing) -> Generator[Reader]:
     yield read
 
 
+def worktree_state(path: Path, *, patterns: FilePatterns) -> str:
+    """What the documents below ``path`` are now, by name, size and time, as one short text.
+
+    Nothing is read but what is ignored. Errors: NotFound (no such folder), InvalidInput.
+    """
+    root = _existing_folder(path)
+    tree = _walk(root, patterns)
+    selection = select(tree.entries, patterns, is_ignored=lambda _: False)
+    made = hashlib.sha256()
+    for candidate in sorted(selection.files, key=lambda one: one.entry.raw):
+        made.update(candidate.entry.raw + b"\0" + _times(root, candidate.entry.raw) + b"\n")
+    return made.hexdigest()
+
+
+def _times(root: Path, raw: bytes) -> bytes:
+    try:
+        found = (root / os.fsdecode(raw)).stat(follow_symlinks=False)
+    except OSError:
+        return b"gone"
+    return b"%d %d %d" % (found.st_size, found.st_mtime_ns, found.st_ino)
+
+
 def blob_hash(data: bytes) -> str:
     """Id of ``data`` as a blob of git (SHA-1 repositories)."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()

@@ -1,0 +1,274 @@
+"""Git hooks that have a folder indexed when its ref moves: lines in the scripts that Git runs.
+
+A script that is there is added to, behind its first line, where nothing in it can end before; the
+lines that are ours are marked, and only these are changed or removed.
+"""
+
+import re
+import shlex
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from lastro.errors import Conflict, InvalidInput, NotFound
+from lastro.sources.running import GitFailed, run_git
+
+# After these a ref may stand elsewhere: commits and amendments, merges and pulls, rebases,
+# switches of branches. `git reset` runs none; the next one of these makes up for it.
+HOOKS = ("post-commit", "post-merge", "post-rewrite", "post-checkout")
+# A repository without files gets its commits by a push.
+BARE_HOOKS = ("post-receive",)
+FIRST_LINE = "#!/bin/sh"
+_LOG = "hook.log"
+_SHELL = re.compile(r"#!\s*(?:/usr/bin/env\s+)?(?:/[\w/.-]*/)?(?:ba|da|k|z|a)?sh\b[^\n]*")
+# Of a log, where it is longer; what is newest stays.
+MAX_LOG_BYTES = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """The scripts in ``folder`` that were changed, and where their runs are logged."""
+
+    folder: str
+    hooks: tuple[str, ...]
+    log: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Repository:
+    root: Path
+    hooks: Path
+    own: Path
+    names: tuple[str, ...]
+
+
+def wish_of(path: Path) -> Path:
+    """The file that stands for the wish to have ``path`` indexed: in the Git folder.
+
+    Errors: NotFound, ConfigError.
+    """
+    return _find(path).own / _wish_name(path)
+
+
+def _wish_name(path: Path) -> str:
+    return sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+def log_of(path: Path) -> Path:
+    """The log of the runs that hooks began: in the Git folder, which worktrees share.
+
+    Errors: NotFound, ConfigError.
+    """
+    return _find(path).own / _LOG
+
+
+def begin_run(path: Path) -> Path:
+    """Take the note of its start away, so that who comes later starts another; returns the wish.
+
+    Errors: NotFound, ConfigError.
+    """
+    shorten_log(log_of(path))
+    wish = wish_of(path)
+    wish.parent.mkdir(parents=True, exist_ok=True)
+    wish.with_suffix(".start").unlink(missing_ok=True)
+    return wish
+
+
+def shorten_log(log: Path) -> None:
+    """Keep what is newest of a log that has grown too long."""
+    if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
+        kept = log.read_bytes()[-MAX_LOG_BYTES // 4 :]
+        log.write_bytes(kept[kept.find(b"\n") + 1 :])
+
+
+def install_hooks(path: Path, *, command: Sequence[str]) -> Hooks:
+    """Have ``command`` run in the background after each change of the refs of a repository.
+
+    All scripts are changed, or none. Errors: NotFound (no repository), ConfigError (no git),
+    Conflict (scripts that cannot be added to, or that other repositories use too), InvalidInput.
+    """
+    repository = _find(path)
+    _require_own(repository)
+    if "\n" in str(path):
+        raise InvalidInput("the folder's name has a line break", remedy="rename the folder")
+    scripts = {
+        name: _with_block(repository.hooks / name, _block(name, repository, path, command))
+        for name in repository.names
+    }
+    repository.own.mkdir(parents=True, exist_ok=True)
+    repository.hooks.mkdir(parents=True, exist_ok=True)
+    for name, script in scripts.items():
+        _write_whole(repository.hooks / name, script)
+    return _changed(repository, repository.names)
+
+
+def remove_hooks(path: Path) -> Hooks:
+    """Take out what ``install_hooks`` put in for ``path``; a script of nothing else is deleted.
+
+    Errors: NotFound (no repository, or nothing of ours there), ConfigError.
+    """
+    repository = _find(path)
+    removed: list[str] = []
+    for name in repository.names:
+        script = repository.hooks / name
+        before = _text_of(script)
+        after = _without_block(before or "", path)
+        if before is None or after == before:
+            continue
+        removed.append(name)
+        if after.strip() in ("", FIRST_LINE):
+            script.unlink()
+        else:
+            _write_whole(script, after)
+    if not removed:
+        raise NotFound(
+            f"no hook in {repository.hooks} indexes {path}",
+            remedy="install one with `lastro hook install`",
+        )
+    return _changed(repository, tuple(removed))
+
+
+def _changed(repository: _Repository, names: tuple[str, ...]) -> Hooks:
+    return Hooks(folder=str(repository.hooks), hooks=names, log=str(repository.own / _LOG))
+
+
+# --- the repository ----------------------------------------------------------------------------
+
+
+def _find(path: Path) -> _Repository:
+    if not path.is_dir():
+        raise NotFound(f"no such folder: {path}", remedy="give the folder of a Git repository")
+
+    def asked(*words: str) -> str:
+        return run_git(path, "rev-parse", *words).decode(errors="surrogateescape").rstrip("\n")
+
+    is_bare = asked("--is-inside-work-tree") != "true"
+    # Git names these from the folder that it runs in.
+    root = Path(asked("--absolute-git-dir" if is_bare else "--show-toplevel"))
+    common = path / asked("--git-common-dir")
+    hooks = path / asked("--git-path", "hooks")
+    return _Repository(
+        root=root,
+        hooks=hooks.resolve(),
+        own=common.resolve() / "lastro",
+        names=BARE_HOOKS if is_bare else HOOKS,
+    )
+
+
+def _require_own(repository: _Repository) -> None:
+    """Refuse scripts of every repository of a user or a machine."""
+    try:
+        said = run_git(repository.root, "config", "--show-scope", "--get", "core.hooksPath")
+    except GitFailed:
+        return  # it is not set
+    scope = said.decode(errors="replace").partition("\t")[0]
+    if scope in ("global", "system"):
+        raise Conflict(
+            f"core.hooksPath is set for {scope} use: {repository.hooks} is run by other "
+            "repositories too",
+            remedy="set it for this repository, as in `git config core.hooksPath .githooks`, or "
+            "run `lastro watch`",
+        )
+
+
+# --- scripts -----------------------------------------------------------------------------------
+
+
+def _marks(path: Path) -> tuple[str, str]:
+    return f"# >>> lastro hook: {path}", f"# <<< lastro hook: {path}"
+
+
+# A rebase runs a hook for each commit. Of all that come within this second one starts a program;
+# the others leave the wish to it. `hook run` takes the note of its start away before the wish.
+_START = """\
+  : >"$wish"
+  waiting=$(find "$wish.start" -mmin -1)
+  [ -n "$waiting" ] && kill -0 "$(cat "$wish.start")" && exit 0
+  exec sh -c 'echo $$ >"$1.start"; sleep 1; shift; exec "$@"' sh "$wish" "$lastro\""""
+
+
+def _block(name: str, repository: _Repository, path: Path, command: Sequence[str]) -> str:
+    """Lines that leave at once and hold nothing: no descriptor, no terminal, no commit."""
+    begin, end = _marks(path)
+    program, *words = command
+    log, wish = repository.own / _LOG, repository.own / _wish_name(path)
+    # A checkout of files moves no ref.
+    guard = '[ "${3:-1}" = 0 ] || ' if name == "post-checkout" else ""
+    return "\n".join(
+        [
+            begin,
+            f"{guard}(",
+            f"  exec 2>/dev/null </dev/null >>{shlex.quote(str(log))} || exit 0",
+            "  exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-",
+            "  trap '' HUP INT",
+            f"  lastro={shlex.quote(program)}",
+            '  [ -x "$lastro" ] || lastro=$(command -v lastro) || exit 0',
+            f"  wish={shlex.quote(str(wish))}",
+            f"{_START} {shlex.join(words)} 2>&1",
+            ") &",
+            end,
+            "",
+        ]
+    )
+
+
+def _text_of(script: Path) -> str | None:
+    """A script's text; None where there is none. Errors: Conflict for what is no text."""
+    if script.is_symlink():
+        raise Conflict(
+            f"{script} is a link", remedy=f"call `lastro hook run` in what it leads to: {_LINE}"
+        )
+    try:
+        return script.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise _no_shell(script) from error
+
+
+_LINE = "`lastro hook run FOLDER >/dev/null 2>&1 &`"
+
+
+def _no_shell(script: Path) -> Conflict:
+    return Conflict(
+        f"{script} is there already, and is no shell script",
+        remedy=f"call it from there: {_LINE}",
+    )
+
+
+def _write_whole(script: Path, text: str) -> None:
+    """Swap a script in, executable, so that no Git runs half of one."""
+    with tempfile.NamedTemporaryFile(
+        dir=script.parent, prefix=f".{script.name}-", delete=False
+    ) as new:
+        new.write(text.encode())
+    mode = script.stat().st_mode if script.exists() else 0o644
+    made = Path(new.name)
+    made.chmod(mode & 0o777 | 0o111)
+    made.replace(script)
+
+
+def _with_block(script: Path, block: str) -> str:
+    before = _text_of(script)
+    if before is None:
+        return f"{FIRST_LINE}\n{block}"
+    begin = block.partition("\n")[0]
+    kept = _cut(before, begin, begin.replace(">>>", "<<<"))
+    first, line_end, rest = kept.partition("\n")
+    if not _SHELL.fullmatch(first.rstrip("\r")):
+        raise _no_shell(script)
+    return f"{first}{line_end or chr(10)}{block}{rest}"
+
+
+def _without_block(script: str, path: Path) -> str:
+    return _cut(script, *_marks(path))
+
+
+def _cut(script: str, begin: str, end: str) -> str:
+    lines = script.splitlines(keepends=True)
+    stripped = [line.rstrip("\r\n") for line in lines]
+    if begin not in stripped or end not in stripped:
+        return script
+    return "".join(lines[: stripped.index(begin)] + lines[stripped.index(end) + 1 :])
