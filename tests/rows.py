@@ -160,6 +160,23 @@ def add_gap(
     return id_
 
 
+def add_session(connection: psycopg.Connection, project_id: int) -> None:
+    """A session with one event."""
+    insert(connection, "sessions", {"project_id": project_id, "id": "s-1", "event_count": 1})
+    insert(
+        connection,
+        "events",
+        {
+            "project_id": project_id,
+            "session_id": "s-1",
+            "seq": 1,
+            "id": "e-1",
+            "type": "chat.message",
+            "content": "said",
+        },
+    )
+
+
 def add_word(connection: psycopg.Connection, project_id: int) -> None:
     insert(
         connection,

@@ -24,11 +24,19 @@ from lastro.db.upgrade import Upgrade
 from lastro.entity import EntityReport, EntitySummary, read_entities
 from lastro.erasing import Erased
 from lastro.errors import STATUS
+from lastro.event import (
+    AppendReport,
+    EventCounts,
+    SessionCounts,
+    SessionReport,
+    SessionSummary,
+    read_events,
+)
 from lastro.exporting import Exported
 from lastro.gap import Gap, Nearest
 from lastro.gaps import Accepted, Dismissed, Resolved
 from lastro.importing import Imported
-from lastro.json_lines import LineCounts, RefusedLine
+from lastro.json_lines import LineCounts, ReadLine, RefusedLine
 from lastro.leg_cache import GoldenUsed
 from lastro.lexical_sql import NEARNESS, RANK_WEIGHTS, VERBOSITY
 from lastro.metering_settings import MeteringSettings
@@ -78,10 +86,10 @@ def page(name: str) -> str:
 
 def test_the_public_names_are_these():
     assert lastro.__all__ == [
-        "App", "Entity", "EntityOrigin", "EntityReport", "FileOrigin", "Gap", "Hit", "IndexReport",
-        "IndexRequest", "LastroError", "Outcome", "Rule", "RuleContext", "RuleEntry", "RuleMatch",
-        "RuleReport", "SearchRequest", "SessionOrigin", "Settings", "build", "load_settings",
-        "to_json",
+        "App", "Entity", "EntityOrigin", "EntityReport", "Event", "FileOrigin", "Gap", "Hit",
+        "IndexReport", "IndexRequest", "LastroError", "Outcome", "Rule", "RuleContext",
+        "RuleEntry", "RuleMatch", "RuleReport", "SearchRequest", "SessionOrigin", "SessionReport",
+        "Settings", "build", "load_settings", "to_json",
     ]  # fmt: skip
 
 
@@ -130,6 +138,30 @@ def test_the_example_lines_of_a_knowledge_base_are_entries():
     text = (ROOT / "docs" / "how-to" / "keep-a-knowledge-base.md").read_text(encoding="utf-8")
     read = read_entities(line.encode() for line in re.findall(r"^    (\{.*\})$", text, re.M))
     assert [entity.key for entity in read.items] == ["dress-12", "care-3"]
+
+
+def test_the_example_of_a_conversation_runs(
+    tmp_path: Path,
+    owner_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LASTRO_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("LASTRO_DATABASE_URL", owner_url)
+    monkeypatch.setenv("LASTRO_EMBEDDER", "deterministic")
+    text = (ROOT / "docs" / "how-to" / "keep-conversations.md").read_text(encoding="utf-8")
+    example = re.search(r"^    from lastro import.*?(?=^\S)", text, re.M | re.S)
+    assert example is not None
+    exec(dedent(example[0]))
+    assert capsys.readouterr().out == "1 The quay is long.\n"
+
+
+def test_the_example_lines_of_a_conversation_are_events():
+    text = (ROOT / "docs" / "how-to" / "keep-conversations.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^    (\{.*\})$", text, re.M)
+    read = read_events(line.encode() for line in lines)
+    assert [one.item.id for one in read if isinstance(one, ReadLine)] == ["m-1", "m-2", "m-3"]
 
 
 # --- settings, commands, codes
@@ -214,6 +246,7 @@ def test_every_check_of_the_doctor_is_documented():
     [
         Accepted, Adr, Check, Coverage, Degraded, Dismissed, DocumentCounts, EmbeddedStatus,
         EmbeddingCounts, EntityReport, EntitySummary, Erased, Exported, FileNote,
+        AppendReport, EventCounts, SessionCounts, SessionReport, SessionSummary,
         FileOrigin, Gap, GoldenImport, GoldenSummary, GoldenUsed, Hit, Hooks, Imported,
         IndexReport, KnownProfile, LineCounts, MonthlySpend, Nearest, Outcome, Profile,
         ProjectSummary, RefusedLine, Resolved, RuleReport, Run, ScopeCoverage, SelfCheck,

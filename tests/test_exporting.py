@@ -19,6 +19,7 @@ from rows import (
     add_project,
     add_rule,
     add_run,
+    add_session,
     add_word,
     insert,
 )
@@ -130,6 +131,7 @@ def test_what_was_imported_is_exported_the_same(app, open_app, elsewhere, owner)
     add_run(owner, project_id)
     add_rule(owner, project_id)
     add_word(owner, project_id)
+    add_session(owner, project_id)
     add_gap(owner, project_id, filter='{"scopes": ["adr"]}', status="dismissed")
     own = {"project_id": project_id, "name": "own", "version": 1}
     insert(owner, "profiles", {**own, "body": '{"a": 0.1}'})

@@ -487,10 +487,17 @@ UTILITY = {
     "add_vector_column", "add_vector_index", "copy_rows", "create_database", "create_extension",
     "create_ledger", "create_scratch", "drop_abandoned", "drop_scratch", "drop_staged_rows",
     "own_database", "settle", "settle_database", "stage_rows", "vacuum_erased",
+    "copy_events", "drop_staged_events", "stage_events",
 }  # fmt: skip
 OWNERS = {"forget_samples", "record_migration", "set_active_embedder"}
-# After stage_rows alone.
-NEEDS_STAGE = {"insert_rows"}
+# What is understood only after the statement that stages rows for it.
+STAGED_BY = {
+    "insert_rows": "stage_rows",
+    "ensure_sessions": "stage_events",
+    "number_events": "stage_events",
+    "insert_events": "stage_events",
+    "refused_events": "stage_events",
+}
 SOME_ID = UUID(int=7)
 PARAMETERS: dict[str, Any] = {
     "after": 1,
@@ -533,6 +540,13 @@ PARAMETERS: dict[str, Any] = {
     "adr_status": "accepted",
     "adr_superseded_by": None,
     "after_document": SOME_ID,
+    "indexed_types": ["chat.message"],
+    "title_type": "session.title",
+    "types": ["chat.message"],
+    "session": "s-1",
+    "sessions": ["s-1"],
+    "until": 9,
+    "find_event.id": "e-1",
     "after_ordinal": 0,
     "blank": [SOME_ID],
     "checksum": "0" * 64,
@@ -645,9 +659,8 @@ def test_every_query_is_understood_as_the_role_that_runs_it(
             assert plan_of(connection, composed, parameters)
         return
     with library.transaction(projects=[LARGE]) as connection:
-        if name in NEEDS_STAGE:
-            stage = load_queries(file)["stage_rows"].format(**SLOTS)
-            connection.execute(stage)
+        if name in STAGED_BY:
+            connection.execute(load_queries(file)[STAGED_BY[name]].format(**SLOTS))
         assert plan_of(connection, composed, parameters)
 
 
@@ -691,6 +704,7 @@ def test_each_file_of_queries_is_called_by_one_module_alone() -> None:
         ("profiles", "store/profiles.py"),
         ("projects", "store/projects.py"),
         ("rules", "store/rules.py"),
+        ("sessions", "store/sessions.py"),
         ("scratch", "db/scratch.py"),
         ("runs", "store/runs.py"),
         ("search", "store/search.py"),

@@ -17,6 +17,7 @@ from rows import (
     add_project,
     add_rule,
     add_run,
+    add_session,
     add_statistics,
     add_usage,
     add_word,
@@ -40,6 +41,8 @@ TABLES = (
     "rules",
     "words",
     "gaps",
+    "sessions",
+    "events",
     "self_checks",
     "vector_scale",
     "evaluation_runs",
@@ -74,6 +77,7 @@ def fill(connection: psycopg.Connection, project_id: int) -> None:
     add_word(connection, project_id)
     add_gap(connection, project_id)
     add_usage(connection, project_id)
+    add_session(connection, project_id)
 
 
 @pytest.fixture

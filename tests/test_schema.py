@@ -21,6 +21,7 @@ from rows import (
     add_project,
     add_rule,
     add_run,
+    add_session,
     add_statistics,
     add_usage,
     add_word,
@@ -293,6 +294,7 @@ def test_deleting_a_project_deletes_every_row_of_it(
         add_golden_set(schema, owner)
         add_run(schema, owner)
         add_gap(schema, owner)
+        add_session(schema, owner)
         add_rule(schema, owner)
         add_word(schema, owner)
         add_usage(schema, owner)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lastro.config import Settings, load_settings
     from lastro.entity import Entity, EntityReport
     from lastro.errors import LastroError
+    from lastro.event import Event, SessionReport
     from lastro.gap import Gap
     from lastro.rules import Rule, RuleContext, RuleEntry, RuleMatch, RuleReport
     from lastro.search import SearchRequest
@@ -36,6 +37,7 @@ __all__ = [
     "Entity",
     "EntityOrigin",
     "EntityReport",
+    "Event",
     "FileOrigin",
     "Gap",
     "Hit",
@@ -50,6 +52,7 @@ __all__ = [
     "RuleReport",
     "SearchRequest",
     "SessionOrigin",
+    "SessionReport",
     "Settings",
     "build",
     "load_settings",
@@ -61,6 +64,7 @@ _MODULES = {
     "Entity": "lastro.entity",
     "EntityOrigin": "lastro.types",
     "EntityReport": "lastro.entity",
+    "Event": "lastro.event",
     "FileOrigin": "lastro.types",
     "Gap": "lastro.gap",
     "Hit": "lastro.types",
@@ -75,6 +79,7 @@ _MODULES = {
     "RuleReport": "lastro.rules",
     "SearchRequest": "lastro.search",
     "SessionOrigin": "lastro.types",
+    "SessionReport": "lastro.event",
     "Settings": "lastro.config",
     "build": "lastro.app",
     "load_settings": "lastro.config",

@@ -46,11 +46,13 @@ if TYPE_CHECKING:
     from lastro.chunk_sweep import Sweep, SweepRequest
     from lastro.entity import Entity, EntityReport, EntitySummary
     from lastro.erasing import Erased
+    from lastro.event import AppendReport, Event, SessionReport, SessionSummary
     from lastro.exporting import Exported, Write
     from lastro.gaps import GapLedger
     from lastro.golden_runs import GoldenRuns
     from lastro.importing import Imported
     from lastro.rules import Rule, RuleReport
+    from lastro.sessions import ReadEvents
     from lastro.sources.clones import Clones
     from lastro.sources.hooks import Hooks
     from lastro.usage import Usage
@@ -382,6 +384,169 @@ class App:
         from lastro import entities as knowledge
 
         return knowledge.export_entities(self.database, project=self.project_name(project))
+
+    def append_events(
+        self, events: "Iterable[Event]", *, project: str | None = None
+    ) -> "AppendReport":
+        """Add events to the log, without indexing them; see ``lastro.sessions.append_events``."""
+        from lastro.json_lines import ReadLine
+
+        read = (ReadLine(number, event) for number, event in enumerate(events, start=1))
+        return self._append_events(read, project=project)
+
+    def append_event_lines(
+        self, lines: Iterable[bytes], *, project: str | None = None
+    ) -> "AppendReport":
+        """Add the events of JSON Lines to the log, and report the lines that are none."""
+        from lastro.event import read_events
+
+        return self._append_events(read_events(lines), project=project)
+
+    def _append_events(self, read: "ReadEvents", *, project: str | None) -> "AppendReport":
+        from lastro import sessions
+
+        return sessions.append_events(self.database, read, project=self.project_name(project))
+
+    def import_events(
+        self,
+        lines: Iterable[bytes],
+        *,
+        strict: bool = False,
+        project: str | None = None,
+        progress: Progress | None = None,
+    ) -> "SessionReport":
+        """Store and index the events of JSON Lines; see ``lastro.sessions.import_events``."""
+        from lastro.event import read_events
+
+        return self._import_events(
+            read_events(lines), strict=strict, project=project, progress=progress
+        )
+
+    def import_event_files(
+        self,
+        paths: Sequence[Path],
+        *,
+        format_: str = "auto",
+        stdin: BinaryIO | None = None,
+        strict: bool = False,
+        project: str | None = None,
+        progress: Progress | None = None,
+    ) -> "SessionReport":
+        """Store and index the events of files, one after the other; ``-`` stands for ``stdin``.
+
+        Errors: those of ``lastro.sessions.import_events``; NotFound and InvalidInput for a file
+        that is not there or cannot be read.
+        """
+        from lastro.sources.event_files import read_files
+
+        return self._import_events(
+            read_files(paths, format_=format_, stdin=stdin),
+            strict=strict,
+            project=project,
+            progress=progress,
+        )
+
+    def _import_events(
+        self,
+        read: "ReadEvents",
+        *,
+        strict: bool,
+        project: str | None,
+        progress: Progress | None,
+    ) -> "SessionReport":
+        from lastro import sessions
+
+        report = sessions.import_events(
+            self.database,
+            read,
+            project=self.project_name(project),
+            writer=self.writer(),
+            strict=strict,
+            progress=progress,
+        )
+        if report.embedding.available:
+            self._watch_over(report.project)
+        return report
+
+    def index_sessions(
+        self,
+        sessions: Sequence[str] | None = None,
+        *,
+        rebuild: bool = False,
+        project: str | None = None,
+        progress: Progress | None = None,
+    ) -> "SessionReport":
+        """Index the named sessions, or all, to what the log holds now. Errors: NotFound."""
+        from lastro import sessions as log
+
+        report = log.index(
+            self.database,
+            project=self.project_name(project),
+            writer=self.writer(),
+            sessions=sessions,
+            rebuild=rebuild,
+            progress=progress,
+        )
+        if report.embedding.available:
+            self._watch_over(report.project)
+        return report
+
+    def end_session(self, session: str, *, project: str | None = None) -> "SessionReport":
+        """Mark a session as ended, and index it. Errors: NotFound."""
+        from lastro import sessions
+
+        return sessions.end_session(
+            self.database, session, project=self.project_name(project), writer=self.writer()
+        )
+
+    def session_event(self, session: str, event: str, *, project: str | None = None) -> "Event":
+        """The event that a citation names. Errors: NotFound, the same for any cause."""
+        from lastro import sessions
+
+        return sessions.get_session_event(
+            self.database, session, event, project=self.project_name(project)
+        )
+
+    def session_events(
+        self,
+        session: str,
+        *,
+        after: int = -1,
+        limit: int | None = None,
+        project: str | None = None,
+    ) -> "Iterator[Event]":
+        """A session's events of any type behind a number, in order. Errors: NotFound."""
+        from lastro import sessions
+
+        return sessions.session_events(
+            self.database, session, project=self.project_name(project), after=after, limit=limit
+        )
+
+    def list_sessions(self, project: str | None = None) -> "list[SessionSummary]":
+        """A project's sessions by id. Errors: NotFound."""
+        from lastro import sessions
+
+        return sessions.list_sessions(
+            self.database,
+            project=self.project_name(project),
+            fingerprint=self.writer().pipeline.fingerprint,
+        )
+
+    def export_sessions(
+        self, sessions: Sequence[str] | None = None, *, project: str | None = None
+    ) -> "Iterator[Event]":
+        """Events of the named sessions, or of all, by session and number. Errors: NotFound."""
+        from lastro import sessions as log
+
+        return log.export_sessions(
+            self.database, project=self.project_name(project), sessions=sessions
+        )
+
+    def remove_sessions(self, sessions: Sequence[str], *, project: str | None = None) -> list[str]:
+        """Delete sessions; returns those that there were. Errors: NotFound where none was."""
+        from lastro import sessions as log
+
+        return log.remove_sessions(self.database, sessions, project=self.project_name(project))
 
     def upsert_rules(self, rules: "Sequence[Rule]", *, project: str | None = None) -> "RuleReport":
         """Store rules over those of the same names; see ``lastro.ruling.upsert_rules``."""

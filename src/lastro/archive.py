@@ -40,6 +40,8 @@ class Table:
 TABLES: Mapping[str, Table] = {
     # that a run works on it is no longer true elsewhere
     "source": Table("sources", ("name",), frozenset({"run_started_at"})),
+    "session": Table("sessions", ("id",)),
+    "event": Table("events", ("session_id", "seq")),
     "document": Table("documents", ("id",)),
     "chunk": Table("chunks", ("document_id", "ordinal")),
     "goldenSet": Table("golden_sets", ("name", "version")),

@@ -11,11 +11,12 @@ from lastro.db.pool import Database
 from lastro.errors import LastroError
 from lastro.indexing import plan_changes
 from lastro.projects import project_sources
+from lastro.session_rows import is_current
 from lastro.sources.clones import Clones
 from lastro.sources.files import FilePatterns, Listing
 from lastro.sources.git import count_commits
 from lastro.sources.listing import find_place, list_place
-from lastro.store import ScopeCounts, Source, StoredDocument
+from lastro.store import ScopeCounts, SessionState, Source, StoredDocument
 from lastro.types import (
     DEFAULT_REF,
     SCOPES,
@@ -29,8 +30,9 @@ from lastro.types import (
 T = TypeVar("T")
 
 
-# Scopes of which nothing lies in a source that could be looked at.
-_NO_FILES = frozenset({"session", "entity"})
+# What should be indexed of a scope, and which of its documents are not as they should be; None
+# where that cannot be told.
+_Counts = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,7 @@ def coverage(
     with database.transaction(projects=[tenant.id]) as connection:
         counts = store.scope_counts(connection, tenant.id)
         running = store.project_is_locked(connection, tenant.id)
+        sessions = store.session_states(connection, tenant.id)
         stored = {
             source.name: store.source_documents(
                 connection, project_id=tenant.id, source=source.name
@@ -75,7 +78,7 @@ def coverage(
     times = _if_all_known([place.indexed_at for place in places])
     return Coverage(
         project=tenant.slug,
-        scopes=_scopes(counts, seen),
+        scopes=_scopes(counts, seen, _session_counts(sessions, fingerprint=fingerprint)),
         revision=_same([place.revision for place in places]),
         head=_same([place.head for place in places]),
         behind=sum(behind) if behind else None,
@@ -145,13 +148,26 @@ def _place(
     )
 
 
-def _scopes(counts: Iterable[ScopeCounts], seen: Sequence[_Seen]) -> tuple[ScopeCoverage, ...]:
+def _session_counts(states: Iterable[SessionState], *, fingerprint: str) -> _Counts:
+    """Sessions in which something was said, and those that said more since they were indexed."""
+    told = [state for state in states if state.indexed_count]
+    stale = [s for s in told if s.document_id and not is_current(s, fingerprint=fingerprint)]
+    return len(told), len(stale)
+
+
+def _scopes(
+    counts: Iterable[ScopeCounts], seen: Sequence[_Seen], sessions: _Counts
+) -> tuple[ScopeCoverage, ...]:
     """One for each scope that is indexed or lies in a source, in the contract's order."""
     indexed = {count.scope: count for count in counts}
     files, stale = [look.files for look in seen], [look.stale for look in seen]
+    there: dict[Scope, _Counts] = {s: (_total(files, s), _total(stale, s)) for s in SCOPES}
+    there |= {"session": sessions, "entity": (None, None)}
     present = {scope for counter in files if counter is not None for scope in counter}
+    if sessions[0]:
+        present.add("session")
     return tuple(
-        _scope(scope, indexed.get(scope), sources=_total(files, scope), stale=_total(stale, scope))
+        _scope(scope, indexed.get(scope), sources=there[scope][0], stale=there[scope][1])
         for scope in SCOPES
         if scope in indexed or scope in present
     )
@@ -162,11 +178,11 @@ def _scope(
 ) -> ScopeCoverage:
     return ScopeCoverage(
         scope=scope,
-        sources=None if scope in _NO_FILES else sources,
+        sources=sources,
         indexed=counts.indexed if counts else 0,
         with_vectors=counts.with_vectors if counts else 0,
         incomplete=counts.incomplete if counts else 0,
-        stale=None if scope in _NO_FILES else stale,
+        stale=stale,
         chunks=counts.chunks if counts else 0,
     )
 

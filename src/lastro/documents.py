@@ -85,12 +85,16 @@ class FileIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A document ready to be embedded and stored; ``texts`` are what is embedded, by chunk."""
+    """A document ready to be embedded and stored; ``texts`` are what is embedded, by chunk.
+
+    With ``extends`` it is stored already, and its chunks come to those that it has.
+    """
 
     document: DocumentRow
     chunks: tuple[ChunkRow, ...]
     texts: tuple[str, ...]
     warnings: tuple[str, ...]
+    extends: bool = False
 
 
 def prepare_file(text: str, identity: FileIdentity, pipeline: Pipeline) -> Prepared:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from lastro import store
-from lastro.adoption import refresh_vector_scale
+from lastro.counting import count_again, refresh_counts
 from lastro.db.pool import Database, retried
 from lastro.documents import Prepared
 from lastro.entity import (
@@ -18,7 +18,7 @@ from lastro.entity_rows import entity_hash, prepare_entity
 from lastro.errors import InvalidInput, NotFound
 from lastro.json_lines import LineCounts
 from lastro.projects import project_named
-from lastro.store import AppConnection, StoredDocument
+from lastro.store import StoredDocument
 from lastro.turns import turn
 from lastro.types import Progress
 from lastro.writing import Writer
@@ -69,7 +69,7 @@ def upsert_entities(
                     progress(done, len(new))
         finally:
             writer.settle()  # nothing is stored any more when the next one's turn comes
-        chunks = _count_again(database, project_id=tenant.id, has_changed=bool(new))
+        chunks = count_again(database, project_id=tenant.id, has_changed=bool(new))
         writer.finish()
     added = sum(entity.key not in stored for entity in new)
     return EntityReport(
@@ -97,7 +97,7 @@ def delete_entities(database: Database, keys: Sequence[str], *, project: str) ->
                 connection, [document.id for document in found.values()], project_id=tenant.id
             )
             if found:
-                _refresh(connection, tenant.id)
+                refresh_counts(connection, tenant.id)
             return sorted(found)
 
     with turn(database, tenant.id):
@@ -185,19 +185,6 @@ def _batches(
             batch, chunks = [], 0
     if batch:
         yield batch
-
-
-def _count_again(database: Database, *, project_id: int, has_changed: bool) -> int:
-    """Count what the scores need, where rows changed; returns the published chunks."""
-    with database.transaction(projects=[project_id]) as connection:
-        if has_changed or not store.statistics_are_current(connection, project_id):
-            _refresh(connection, project_id)
-        return store.count_chunks(connection, project_id)
-
-
-def _refresh(connection: AppConnection, project_id: int) -> None:
-    store.refresh_statistics(connection, project_id)
-    refresh_vector_scale(connection, project_id)
 
 
 def _no_entity(keys: Sequence[str], *, project: str) -> NotFound:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lastro import store
-from lastro.adoption import refresh_vector_scale
+from lastro.counting import refresh_counts
 from lastro.db.pool import Database, connect, retried
 from lastro.embedders import Embedder
 from lastro.errors import NotFound
@@ -31,6 +31,8 @@ ForgetSource = Callable[[str], None]
 class Erased:
     """What is gone. ``embeddings`` counts cached vectors, ``questions`` judged ones.
 
+    ``events`` are those of sessions, of any type.
+
     ``gaps`` go with a project alone. ``vacuumed`` is False while dead rows still lie in the
     server's files, since the database user does not own the tables.
     """
@@ -38,6 +40,7 @@ class Erased:
     project: str
     documents: int
     chunks: int
+    events: int
     embeddings: int
     golden_sets: int
     questions: int
@@ -79,6 +82,7 @@ def _erase_project(database: Database, project: Project, *, embedder: Embedder) 
         project=project.slug,
         documents=counts.documents,
         chunks=counts.chunks,
+        events=counts.events,
         embeddings=embeddings,
         golden_sets=counts.golden_sets,
         questions=0,
@@ -124,17 +128,20 @@ def _erase_documents(
         questions = _erase_questions(connection, places, project_id=project.id, kind=kind)
         shown = [_SHOWN[kind].format(place) for place in places]
         runs = store.delete_runs_at(connection, shown, project_id=project.id)
+        sessions: dict[str, int] = {}
+        if kind == "session":
+            sessions = store.delete_sessions(connection, places, project_id=project.id)
         if found:
             store.delete_documents(connection, found, project_id=project.id)
-            store.refresh_statistics(connection, project.id)
-            refresh_vector_scale(connection, project.id)
-        elif not questions and not runs:
+            refresh_counts(connection, project.id)
+        elif not questions and not runs and not sessions:
             raise _nothing(project.slug, places)
         store.forget_lost_nearest(connection, project.id)
     return Erased(
         project=project.slug,
         documents=len(found),
         chunks=sum(found.values()),
+        events=sum(sessions.values()),
         embeddings=embeddings,
         golden_sets=0,
         questions=questions,

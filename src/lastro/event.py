@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -10,6 +10,7 @@ from lastro.errors import InvalidInput
 from lastro.graphemes import is_blank
 from lastro.json_lines import ReadLine, RefusedLine, each_line
 from lastro.lexical import storable
+from lastro.types import OPTIONAL, EmbeddingCounts
 
 # What people and agents said to each other. Everything else is kept, and never searched.
 INDEXED_TYPES = ("chat.message", "agent.response")
@@ -27,6 +28,8 @@ MAX_PAYLOAD_BYTES = 8 * 2**20
 # A bigint.
 MAX_SEQ = 2**63 - 1
 SHOWN_ID_CHARS = 80
+# As much of a first question as names a session.
+TITLE_CHARS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,70 @@ class Event:
     def __post_init__(self) -> None:
         for name, fault in _faults(self):
             raise InvalidInput(f"{_named(self.id)}{name} {fault}", remedy="correct the event")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCounts:
+    """What became of sessions in the index; those that say nothing are not counted."""
+
+    added: int
+    changed: int
+    unchanged: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventCounts:
+    """What became of events; a refused one is told by its line, or its place among those given.
+
+    ``unchanged`` were in the log already.
+    """
+
+    added: int
+    unchanged: int
+    refused: tuple[RefusedLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendReport:
+    """What was added to the event log."""
+
+    project: str
+    events: EventCounts
+    took_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionReport:
+    """What was stored and indexed; ``events`` is left out where only an index run was asked for.
+
+    ``sessions`` counts documents of the index, ``chunks`` are the project's published ones.
+    """
+
+    project: str
+    events: EventCounts | None = field(default=None, metadata=OPTIONAL)
+    sessions: SessionCounts
+    chunks: int
+    embedding: EmbeddingCounts
+    took_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSummary:
+    """A session as listed; ``indexed_events`` are those of its events that a search may find.
+
+    ``current`` is False while the index lacks some of them, ``complete`` while a chunk lacks its
+    vector.
+    """
+
+    id: str
+    title: str | None
+    events: int
+    indexed_events: int
+    chunks: int
+    current: bool
+    complete: bool
+    started_at: datetime | None
+    ended_at: datetime | None
 
 
 def _named(id_: object) -> str:
@@ -135,20 +202,28 @@ def _time_faults(when: object) -> Iterator[tuple[str, str]]:
         yield "time", "is in UTC no time of the years 1 to 9999"
 
 
-def stored_form(event: Event) -> Event:
-    """The event as it can be stored: content and payload without NUL and lone surrogates."""
-    content = storable(event.content)
-    payload = event.payload
-    if payload is not None and not _is_storable_json(payload):
-        payload = cast("Mapping[str, Any]", _storable_value(payload))
-    if content == event.content and payload is event.payload:
-        return event
-    return replace(event, content=content, payload=payload)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorableEvent:
+    """An event with what is stored of its texts: no NUL and no lone surrogate; payload as JSON."""
+
+    event: Event
+    content: str
+    payload: str | None
+
+    @property
+    def size_chars(self) -> int:
+        """Of both texts."""
+        return len(self.content) + len(self.payload or "")
 
 
-def _is_storable_json(payload: Mapping[str, Any]) -> bool:
-    written = json.dumps(dict(payload), ensure_ascii=False)
-    return "\\u0000" not in written and storable(written) == written
+def storable_event(event: Event) -> StorableEvent:
+    """The event as the log takes it."""
+    written = None
+    if event.payload is not None:
+        written = json.dumps(dict(event.payload), ensure_ascii=False)
+        if "\\u0000" in written or storable(written) != written:
+            written = json.dumps(_storable_value(event.payload), ensure_ascii=False)
+    return StorableEvent(event=event, content=storable(event.content), payload=written)
 
 
 def _storable_value(value: object) -> object:
@@ -160,6 +235,13 @@ def _storable_value(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_storable_value(part) for part in cast("Sequence[object]", value)]
     return value
+
+
+def first_line(text: str) -> str:
+    """The beginning of a text's first line that shows something, as a title."""
+    line = next((line for line in text.splitlines() if not is_blank(line)), text)
+    title = " ".join(line.split())
+    return title if len(title) <= TITLE_CHARS else f"{title[: TITLE_CHARS - 1]}…"
 
 
 def event_json(event: Event) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Files of JSON Lines: what the good lines say, and why the others say nothing. Pure."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
 
@@ -17,8 +17,12 @@ SHOWN_LINES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedLine:
-    """A line that says nothing; ``line`` counts from 1, ``key`` is left out where it has none."""
+    """A line that says nothing; ``line`` counts from 1, ``key`` is left out where it has none.
 
+    ``file`` is left out where there is but one.
+    """
+
+    file: str | None = field(default=None, metadata=OPTIONAL)
     line: int
     key: str | None = field(default=None, metadata=OPTIONAL)
     reason: str
@@ -44,10 +48,11 @@ class ReadLines(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ReadLine(Generic[T]):
-    """What one line says; ``line`` counts from 1."""
+    """What one line says; ``line`` counts from 1, in ``file`` where there are several."""
 
     line: int
     item: T
+    file: str | None = None
 
 
 def each_line(
@@ -95,16 +100,25 @@ def read_lines(lines: Iterable[bytes], parse: Callable[[object], T], *, key: str
 
 def require_all(read: ReadLines[T], *, of: str) -> None:
     """Refuse a file with a line that is none ``of`` them. Errors: InvalidInput, with the lines."""
-    if not read.refused:
+    require_none(read.refused, total=len(read.items) + len(read.refused), of=of)
+
+
+def require_none(refused: Sequence[RefusedLine], *, total: int, of: str) -> None:
+    """Refuse ``total`` lines where some were refused. Errors: InvalidInput, with the lines."""
+    if not refused:
         return
-    total = len(read.items) + len(read.refused)
-    lines = [f"line {refused.line}: {refused.reason}" for refused in read.refused]
+    lines = [f"{place_of(line)}: {line.reason}" for line in refused]
     left_out = len(lines) - SHOWN_LINES
     shown = [*lines[:SHOWN_LINES], *([f"and {left_out} more"] if left_out > 0 else [])]
     raise InvalidInput(
         "\n  ".join([f"{len(lines)} of {total} lines are no {of}; nothing is stored", *shown]),
         remedy="correct them, or leave out --strict to store the others",
     )
+
+
+def place_of(refused: RefusedLine) -> str:
+    """Where a refused line stands, for people."""
+    return f"line {refused.line}" if refused.file is None else f"{refused.file}:{refused.line}"
 
 
 def each_key_once(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -210,8 +210,9 @@ class ProjectSummary:
 class ScopeCoverage:
     """How much of a scope is indexed, counted in documents.
 
-    ``sources`` are the files that lie there now and ``stale`` the documents that a fresh index
-    would not hold as they are; both None where a source cannot be read, or the scope has none.
+    ``sources`` are the files that lie there now, or the sessions of the log in which something was
+    said, and ``stale`` the documents that a fresh index would not hold as they are; both None where
+    a source cannot be read, or the scope has none.
     """
 
     scope: Scope

@@ -148,7 +148,12 @@ class Writer:
             store.delete_documents(connection, stale, project_id=project_id)
             if batch:
                 documents = list(_with_states(batch, vectors))
-                store.insert_documents(connection, documents, project_id=project_id)
+                of_old = {item.document.id for item in batch if item.extends}
+                new = [document for document in documents if document.id not in of_old]
+                store.insert_documents(connection, new, project_id=project_id)
+                for document in documents:
+                    if document.id in of_old:
+                        store.extend_document(connection, document, project_id=project_id)
                 store.copy_chunks(
                     connection, chunks, vectors, project_id=project_id, made_by=made_by
                 )

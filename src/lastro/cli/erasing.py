@@ -118,6 +118,7 @@ def _lines(erased: Erased) -> Iterator[Text]:
     counts = {
         "documents": erased.documents,
         "chunks": erased.chunks,
+        "events": erased.events,
         "cached vectors": erased.embeddings,
         "golden sets": erased.golden_sets,
         "judged questions": erased.questions,

@@ -7,7 +7,7 @@ from rich.text import Text
 from lastro.cli.options import Format
 from lastro.cli.output import escaped, print_data, print_json, print_warning
 from lastro.errors import EXIT_DONE, EXIT_PARTIAL
-from lastro.json_lines import LineCounts, RefusedLine
+from lastro.json_lines import LineCounts, RefusedLine, place_of
 from lastro.wire import to_json
 
 
@@ -20,7 +20,7 @@ def counted(counts: LineCounts) -> str:
 def warn_of_refused(refused: Sequence[RefusedLine]) -> int:
     """Warn of each refused line; the exit code that says whether there was one."""
     for line in refused:
-        print_warning(f"line {line.line}: {line.reason}")
+        print_warning(f"{place_of(line)}: {line.reason}")
     return EXIT_PARTIAL if refused else EXIT_DONE
 
 

@@ -33,7 +33,10 @@ KOption = Annotated[int, typer.Option("-k", metavar="N", help="Number of hits.")
 ScopeOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--scope", metavar="S", help="docs, adr or entity; may be repeated.", show_default=False
+        "--scope",
+        metavar="S",
+        help="docs, adr, session or entity; may be repeated.",
+        show_default=False,
     ),
 ]
 PathOption = Annotated[

@@ -24,6 +24,7 @@ from lastro.cli import (
     moving,
     profiles,
     rules,
+    sessions,
     triggers,
     usage,
     why,
@@ -63,6 +64,7 @@ app.add_typer(triggers.hook_app, name="hook")
 app.add_typer(kb.app, name="kb")
 app.add_typer(profiles.app, name="profiles")
 app.add_typer(rules.app, name="rules")
+app.add_typer(sessions.app, name="sessions")
 app.add_typer(erasing.projects_app, name="projects")
 app.add_typer(erasing.documents_app, name="documents")
 app.add_typer(words.app, name="words")

@@ -73,6 +73,8 @@ class ChunkRow:
     lexical_extra: str
     token_count: int
     language: str
+    session_id: str | None = None
+    event_id: str | None = None
     entity_key: str | None = None
     entity_type: str | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -121,6 +123,8 @@ _CHUNK_TYPES: Mapping[str, str] = {
     "lexical_extra": "text",
     "token_count": "int4",
     "language": "text",
+    "session_id": "text",
+    "event_id": "text",
     "entity_key": "text",
     "entity_type": "text",
     "attributes": "jsonb",
@@ -164,6 +168,24 @@ def insert_documents(
         {"project_id": "int8", **_DOCUMENT_TYPES},
         ([project_id, *_document_values(row)] for row in rows),
         order="id",
+    )
+
+
+def extend_document(connection: AppConnection, row: DocumentRow, *, project_id: int) -> None:
+    """Write what a document is, now that chunks come to those that it has.
+
+    It is complete only if it was and the new ones are.
+    """
+    connection.execute(
+        load_queries("documents")["extend_document"],
+        {
+            "project_id": project_id,
+            "id": row.id,
+            "title": row.title,
+            "content_hash": row.content_hash,
+            "state": row.state,
+            "metadata": Jsonb(dict(row.metadata)),
+        },
     )
 
 

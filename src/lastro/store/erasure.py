@@ -24,6 +24,7 @@ class ErasedCounts:
 
     documents: int
     chunks: int
+    events: int
     golden_sets: int
     runs: int
     gaps: int

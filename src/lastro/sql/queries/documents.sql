@@ -34,6 +34,16 @@ INSERT INTO {into} ({columns}) SELECT {columns} FROM pg_temp.incoming ORDER BY {
 -- name: drop_staged_rows
 DROP TABLE pg_temp.incoming;
 
+-- name: extend_document
+-- More chunks come to a document; index documents_pkey.
+UPDATE lastro.documents SET
+    title = %(title)s::text,
+    content_hash = %(content_hash)s::text,
+    state = CASE WHEN state = 'incomplete' THEN state ELSE %(state)s::text END,
+    metadata = %(metadata)s::jsonb,
+    indexed_at = now()
+WHERE project_id = %(project_id)s::bigint AND id = %(id)s::uuid;
+
 -- name: index_words
 -- The words of rows that were just written, which wait beside chunks_search_vector_idx.
 SELECT lastro.index_words();

@@ -1,11 +1,16 @@
 -- What erasing a project or a document takes away; called only by store/erasure.py.
 
 -- name: erased_counts
--- Documents and chunks of a project, whatever their status, and its golden sets, runs and gaps;
--- indexes documents_pkey, chunks_pkey, golden_sets_pkey, evaluation_runs_pkey and gaps_pkey.
+-- Documents and chunks of a project, whatever their status, and its events, golden sets, runs and
+-- gaps; indexes documents_pkey, chunks_pkey, sessions_pkey, golden_sets_pkey, evaluation_runs_pkey
+-- and gaps_pkey.
 SELECT
     (SELECT count(*) FROM lastro.documents WHERE project_id = %(project_id)s::bigint) AS documents,
     (SELECT count(*) FROM lastro.chunks WHERE project_id = %(project_id)s::bigint) AS chunks,
+    (
+        SELECT coalesce(sum(event_count), 0)::bigint FROM lastro.sessions
+        WHERE project_id = %(project_id)s::bigint
+    ) AS events,
     (
         SELECT count(DISTINCT name) FROM lastro.golden_sets
         WHERE project_id = %(project_id)s::bigint
@@ -119,5 +124,5 @@ WHERE c.relnamespace = 'lastro'::regnamespace AND c.relkind IN ('r', 'p') AND a.
 -- Owner only, outside a transaction: the dead rows give their place back, and leave the indexes.
 VACUUM (ANALYZE) lastro.chunks, lastro.documents, lastro.sources, lastro.lexeme_stats,
     lastro.corpus_stats, lastro.embedding_cache, lastro.golden_sets, lastro.evaluation_runs,
-    lastro.profiles, lastro.rules, lastro.gaps, lastro.self_checks, lastro.words,
-    lastro.embedding_usage, lastro.embedding_spend, lastro.projects;
+    lastro.profiles, lastro.rules, lastro.gaps, lastro.self_checks, lastro.words, lastro.sessions,
+    lastro.events, lastro.embedding_usage, lastro.embedding_spend, lastro.projects;
