@@ -5,6 +5,9 @@ from typing import Any
 
 import psycopg
 from psycopg.sql import SQL, Identifier, Placeholder
+from psycopg.types.json import Jsonb
+
+from lastro.sql import load_queries
 
 # Origin columns of a chunk, as each scope wants them.
 ORIGINS: dict[str, dict[str, Any]] = {
@@ -206,6 +209,25 @@ def add_usage(connection: psycopg.Connection, project_id: int) -> None:
         connection,
         "embedding_spend",
         {"project_id": project_id, "month": "2026-11-01", "spent": "0.5"},
+    )
+
+
+def add_job(connection: psycopg.Connection, project_id: int) -> None:
+    """An index job that waits, with its row in the queue."""
+    connection.execute(
+        load_queries("jobs")["defer_job"],
+        {
+            "queue": "lastro.index",
+            "task": "lastro.index",
+            "priority": 0,
+            "lock": f"project {project_id}",
+            "queueing_lock": f"{project_id} index",
+            "project_id": project_id,
+            "in_s": None,
+            "kind": "index",
+            "key": "index /r",
+            "request": Jsonb({"path": "/r"}),
+        },
     )
 
 

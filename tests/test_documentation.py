@@ -36,6 +36,7 @@ from lastro.exporting import Exported
 from lastro.gap import Gap, Nearest
 from lastro.gaps import Accepted, Dismissed, Resolved
 from lastro.importing import Imported
+from lastro.job import STATES, Job, JobError, JobProgress, RetryPolicy, Workers
 from lastro.json_lines import LineCounts, ReadLine, RefusedLine
 from lastro.leg_cache import GoldenUsed
 from lastro.lexical_sql import NEARNESS, RANK_WEIGHTS, VERBOSITY
@@ -87,7 +88,7 @@ def page(name: str) -> str:
 def test_the_public_names_are_these():
     assert lastro.__all__ == [
         "App", "Entity", "EntityOrigin", "EntityReport", "Event", "FileOrigin", "Gap", "Hit",
-        "IndexReport", "IndexRequest", "LastroError", "Outcome", "Rule", "RuleContext",
+        "IndexReport", "IndexRequest", "Job", "LastroError", "Outcome", "Rule", "RuleContext",
         "RuleEntry", "RuleMatch", "RuleReport", "SearchRequest", "SessionOrigin", "SessionReport",
         "Settings", "build", "load_settings", "to_json",
     ]  # fmt: skip
@@ -223,6 +224,20 @@ def test_a_degraded_reason_is_documented(reason: str):
     assert f"| `{reason}` |" in page("json-shapes.md")
 
 
+@pytest.mark.parametrize("state", STATES)
+def test_a_state_of_a_job_is_documented(state: str):
+    text = (ROOT / "docs" / "how-to" / "run-a-worker.md").read_text(encoding="utf-8")
+    assert f"| `{state}` |" in text
+    assert f"`{state}`" in page("json-shapes.md")
+
+
+def test_how_often_and_how_long_a_job_is_tried_again_is_documented():
+    text = (ROOT / "docs" / "how-to" / "run-a-worker.md").read_text(encoding="utf-8")
+    policy = RetryPolicy()
+    assert (policy.first_pause_s, policy.longest_pause_s, policy.failures) == (5.0, 300.0, 8)
+    assert "pauses from 5 seconds to 5 minutes, eight times" in text
+
+
 def test_every_check_of_the_doctor_is_documented():
     text = (ROOT / "docs" / "how-to" / "troubleshoot.md").read_text(encoding="utf-8")
     modules = ("doctor.py", "server_checks.py", "recall_probe.py", "app.py", "cli/inspecting.py")
@@ -248,9 +263,11 @@ def test_every_check_of_the_doctor_is_documented():
         EmbeddingCounts, EntityReport, EntitySummary, Erased, Exported, FileNote,
         AppendReport, EventCounts, SessionCounts, SessionReport, SessionSummary,
         FileOrigin, Gap, GoldenImport, GoldenSummary, GoldenUsed, Hit, Hooks, Imported,
-        IndexReport, KnownProfile, LineCounts, MonthlySpend, Nearest, Outcome, Profile,
-        ProjectSummary, RefusedLine, Resolved, RuleReport, Run, ScopeCoverage, SelfCheck,
+        IndexReport, Job, JobError, JobProgress, KnownProfile, LineCounts, MonthlySpend,
+        Nearest, Outcome, Profile, ProjectSummary, RefusedLine, Resolved, RuleReport, Run,
+        ScopeCoverage, SelfCheck,
         SourceCoverage, Sweep, Swept, Thresholds, Upgrade, Usage, UsageLine, Why,
+        Workers,
     ],
 )  # fmt: skip
 def test_each_field_of_a_printed_value_is_documented(value: type):

@@ -300,7 +300,7 @@ def test_an_unknown_project_is_not_found(app) -> None:
 # --- all of it, in little memory
 
 
-def test_every_table_of_projects_rows_is_exported_or_counted_again(
+def test_every_table_of_projects_rows_is_exported_or_counted_again_or_is_this_databases_own(
     owner: psycopg.Connection,
 ) -> None:
     found = owner.execute(

@@ -13,6 +13,7 @@ from rows import (
     add_document,
     add_gap,
     add_golden_set,
+    add_job,
     add_profile,
     add_project,
     add_rule,
@@ -43,6 +44,7 @@ TABLES = (
     "gaps",
     "sessions",
     "events",
+    "jobs",
     "self_checks",
     "vector_scale",
     "evaluation_runs",
@@ -78,6 +80,7 @@ def fill(connection: psycopg.Connection, project_id: int) -> None:
     add_gap(connection, project_id)
     add_usage(connection, project_id)
     add_session(connection, project_id)
+    add_job(connection, project_id)
 
 
 @pytest.fixture

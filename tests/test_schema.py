@@ -10,6 +10,7 @@ import numpy as np
 import psycopg
 import pytest
 from databases import address, scratch_database
+from procrastinate.schema import SchemaManager
 from psycopg import errors
 from rows import (
     ORIGINS,
@@ -17,6 +18,7 @@ from rows import (
     add_document,
     add_gap,
     add_golden_set,
+    add_job,
     add_profile,
     add_project,
     add_rule,
@@ -32,6 +34,7 @@ from lastro.db.pool import _CONSTRAINTS, Database, connect
 from lastro.documents import FileIdentity, Pipeline, Prepared, prepare_file
 from lastro.embedders.deterministic import DeterministicEmbedder
 from lastro.errors import EmbedderMismatch
+from lastro.sql import load_migrations
 from lastro.store import add_vector_column, ensure_project, set_embeddings, vector_dimension
 from lastro.writing import Writer
 
@@ -295,6 +298,7 @@ def test_deleting_a_project_deletes_every_row_of_it(
         add_run(schema, owner)
         add_gap(schema, owner)
         add_session(schema, owner)
+        add_job(schema, owner)
         add_rule(schema, owner)
         add_word(schema, owner)
         add_usage(schema, owner)
@@ -564,8 +568,29 @@ def test_every_key_begins_with_the_project(schema: psycopg.Connection) -> None:
     assert {column for _, column in keys} == {"project_id"}
 
 
-def test_there_is_no_trigger_but_those_of_foreign_keys(schema: psycopg.Connection) -> None:
-    assert value(schema, "SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == 0
+def test_there_is_no_trigger_but_those_of_foreign_keys_and_of_the_queue(
+    schema: psycopg.Connection,
+) -> None:
+    own = schema.execute(
+        "SELECT DISTINCT c.relnamespace::regnamespace::text FROM pg_trigger AS t"
+        " JOIN pg_class AS c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal"
+    ).fetchall()
+    assert own == [("lastro_jobs",)]
+
+
+def test_the_queue_is_as_the_installed_release_of_procrastinate_makes_it() -> None:
+    shipped = SchemaManager.get_schema()
+    (step,) = (step for step in load_migrations() if step.name == "jobs")
+    assert shipped in step.text
+
+
+def test_whatever_the_search_path_the_queues_functions_find_its_tables(
+    schema: psycopg.Connection,
+) -> None:
+    found = schema.execute(
+        "SELECT DISTINCT proconfig FROM pg_proc WHERE pronamespace = 'lastro_jobs'::regnamespace"
+    ).fetchall()
+    assert found == [(["search_path=lastro_jobs, pg_catalog, pg_temp"],)]
 
 
 def test_no_extension_but_pgvector_is_needed(schema: psycopg.Connection) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lastro.errors import LastroError
     from lastro.event import Event, SessionReport
     from lastro.gap import Gap
+    from lastro.job import Job
     from lastro.rules import Rule, RuleContext, RuleEntry, RuleMatch, RuleReport
     from lastro.search import SearchRequest
     from lastro.types import (
@@ -43,6 +44,7 @@ __all__ = [
     "Hit",
     "IndexReport",
     "IndexRequest",
+    "Job",
     "LastroError",
     "Outcome",
     "Rule",
@@ -70,6 +72,7 @@ _MODULES = {
     "Hit": "lastro.types",
     "IndexReport": "lastro.types",
     "IndexRequest": "lastro.types",
+    "Job": "lastro.job",
     "LastroError": "lastro.errors",
     "Outcome": "lastro.types",
     "Rule": "lastro.rules",

@@ -22,6 +22,7 @@ from lastro.db.pool import GRANT, Database, connect
 from lastro.embedders import Embedder, build_embedder, configured
 from lastro.errors import InvalidInput, LastroError
 from lastro.golden import GoldenSet
+from lastro.job import LISTED_JOBS, Job, Workers
 from lastro.metering import UsageLater
 from lastro.profiles import Profile, load_profiles
 from lastro.search import Engine, SearchRequest
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from lastro.gaps import GapLedger
     from lastro.golden_runs import GoldenRuns
     from lastro.importing import Imported
+    from lastro.jobs import JobBoard
     from lastro.rules import Rule, RuleReport
     from lastro.sessions import ReadEvents
     from lastro.sources.clones import Clones
@@ -313,6 +315,58 @@ class App:
         if report.embedding.available:
             self._watch_over(report.project)
         return report
+
+    def repair(
+        self, project: str | None = None, *, step: Callable[[int], None] | None = None
+    ) -> IndexReport:
+        """Embed what earlier runs could not; see ``lastro.indexing.repair`` for errors."""
+        from lastro import indexing
+
+        report = indexing.repair(
+            self.database, self.project_name(project), writer=self.writer(), step=step
+        )
+        if report.embedding.available:
+            self._watch_over(report.project)
+        return report
+
+    def refresh_statistics(self, project: str | None = None) -> None:
+        """Count a project's words again. Errors: NotFound."""
+        from lastro import indexing
+
+        indexing.refresh_statistics(self.database, self.project_name(project))
+
+    def jobs(self, project: str | None = None) -> "JobBoard":
+        """A project's jobs: deferred, listed, waited for, cancelled, tried again."""
+        from lastro.jobs import JobBoard
+
+        return JobBoard(
+            database=self.database,
+            project=self.project_name(project),
+            lost_s=self.settings.worker_lost_s,
+        )
+
+    def all_jobs(
+        self, *, states: Sequence[str] | None = None, limit: int = LISTED_JOBS
+    ) -> list[Job]:
+        """The jobs of every project, the newest first. Errors: InvalidInput."""
+        from lastro import jobs
+
+        return jobs.list_everywhere(
+            self.database, lost_s=self.settings.worker_lost_s, states=states, limit=limit
+        )
+
+    def defer_index(self, request: IndexRequest) -> Job:
+        """Have a worker index a place; see ``lastro.jobs.defer_index`` for errors."""
+        from lastro import jobs
+
+        asked = replace(request, project=self._named(request.project))
+        return jobs.defer_index(self.database, asked, lost_s=self.settings.worker_lost_s)
+
+    def workers(self) -> Workers:
+        """How many workers are alive."""
+        from lastro import jobs
+
+        return jobs.workers(self.database, lost_s=self.settings.worker_lost_s)
 
     def upsert_entities(
         self,

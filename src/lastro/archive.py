@@ -56,8 +56,8 @@ TABLES: Mapping[str, Table] = {
 }
 # Counted from the rows again, by whoever takes them in.
 COUNTED = frozenset({"lexeme_stats", "corpus_stats"})
-# What was paid for the rows here is not paid again there.
-LEFT_BEHIND = frozenset({"embedding_usage", "embedding_spend"})
+# What was paid for the rows here is not paid again there, and what is to be done is done here.
+LEFT_BEHIND = frozenset({"embedding_usage", "embedding_spend", "jobs"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from lastro.chunk_settings import ChunkSettings
 from lastro.db.postmaster import IDLE_S
 from lastro.errors import ConfigError, InvalidInput
 from lastro.iso_639 import LANGUAGE_CODES
+from lastro.job import PROBE_INTERVAL_S, WORKER_LOST_S
 from lastro.metering_settings import MeteringSettings
 from lastro.ollama_settings import DEFAULT_HOST, OllamaSettings
 from lastro.sources.files import FilePatterns
@@ -38,6 +39,8 @@ _KEYS = frozenset(
         "postgres_bin",
         "idle_stop_s",
         "git_timeout_s",
+        "worker_lost_s",
+        "probe_interval_s",
         "chunking",
         "files",
         "profiles",
@@ -69,6 +72,8 @@ class Settings:
     postgres_bin: Path | None = None
     idle_stop_s: float | None = IDLE_S
     git_timeout_s: float = GIT_TIMEOUT_S
+    worker_lost_s: float = WORKER_LOST_S
+    probe_interval_s: float = PROBE_INTERVAL_S
     chunking: ChunkSettings = field(default_factory=ChunkSettings)
     files: FilePatterns = field(default_factory=FilePatterns)
     profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
@@ -167,7 +172,9 @@ def _build(
         languages=_languages(values.get("languages", DEFAULT_LANGUAGES)),
         postgres_bin=_path(values, "postgres_bin"),
         idle_stop_s=_idle(values.get("idle_stop_s", IDLE_S)),
-        git_timeout_s=_git_timeout(values.get("git_timeout_s", GIT_TIMEOUT_S)),
+        git_timeout_s=_positive(values, "git_timeout_s", GIT_TIMEOUT_S, example="300"),
+        worker_lost_s=_positive(values, "worker_lost_s", WORKER_LOST_S, example="30"),
+        probe_interval_s=_positive(values, "probe_interval_s", PROBE_INTERVAL_S, example="60"),
         chunking=_section(ChunkSettings, values.get("chunking", {}), name="chunking"),
         files=_section(FilePatterns, values.get("files", {}), name="files"),
         profiles=_profiles(values.get("profiles", {})),
@@ -193,10 +200,11 @@ def _idle(value: object) -> float | None:
     return seconds if seconds > 0 else None
 
 
-def _git_timeout(value: object) -> float:
-    seconds = _seconds(value, name="git_timeout_s", remedy="for example 300")
+def _positive(values: Mapping[str, Any], key: str, default: float, *, example: str) -> float:
+    remedy = f"for example {example}"
+    seconds = _seconds(values.get(key, default), name=key, remedy=remedy)
     if seconds <= 0:
-        raise ConfigError("git_timeout_s must be above 0", remedy="for example 300")
+        raise ConfigError(f"{key} must be above 0", remedy=remedy)
     return seconds
 
 

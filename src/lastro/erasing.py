@@ -77,6 +77,7 @@ def _erase_project(database: Database, project: Project, *, embedder: Embedder) 
             connection, project.id, prefix=embedder.prefixes["document"], documents=None
         )
         store.keep_usage_of_erased(connection, project.id)
+        store.forget_queue(connection, project.id)
         store.delete_project(connection, project.id)
     return Erased(
         project=project.slug,

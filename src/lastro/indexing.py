@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import count
@@ -12,18 +12,23 @@ from lastro import store
 from lastro.adoption import refresh_vector_scale
 from lastro.db.pool import Database
 from lastro.documents import FileIdentity, Pipeline, Prepared, prepare_file
-from lastro.errors import InvalidInput
 from lastro.projects import (
     folder_slug,
     project_named,
-    project_of_address,
-    project_of_folder,
+    project_of_place,
     project_to_index,
 )
 from lastro.sources.addresses import Address
 from lastro.sources.clones import Clones
 from lastro.sources.files import FilePatterns, Listing, SourceFile, Unreadable
-from lastro.sources.listing import Place, find_place, list_again, list_place, open_listing
+from lastro.sources.listing import (
+    Place,
+    check_request,
+    find_place,
+    list_again,
+    list_place,
+    open_listing,
+)
 from lastro.store import Project, SourceKind, StoredDocument
 from lastro.turns import turn
 from lastro.types import DEFAULT_REF, DocumentCounts, FileNote, IndexReport, IndexRequest, Progress
@@ -125,10 +130,11 @@ def index(
     """
     started = time.perf_counter()
     place = find_place(request.path)
-    _check(request)
-    writer.require_embedder()
+    check_request(request)
     if request.repair:
-        return _repair(database, request, place, writer=writer, started=started)
+        slug = request.project or project_of_place(database, place)
+        return repair(database, slug, writer=writer)
+    writer.require_embedder()
     listing = _list(request, place, clones=clones, patterns=patterns)
     name = place.name if isinstance(place, Address) else folder_slug(listing.root)
     slug = request.project or project_to_index(database, listing.place, name=name)
@@ -146,7 +152,9 @@ def index(
         documents = _bring_up_to_date(
             database, request, target, stored, writer=writer, progress=progress
         )
-        writer.repair(project.id)
+        files = len(listing.files)
+        # Every file is stored; who looks on may still stop the run between two batches.
+        writer.repair(project.id, step=lambda _rows: progress(files, files))
         writer.finish()
         return _report(
             database,
@@ -187,33 +195,28 @@ def _bring_up_to_date(
     return documents
 
 
-def _check(request: IndexRequest) -> None:
-    """Refuse two options of which one would be ignored."""
-    if request.repair and request.rebuild:
-        raise InvalidInput(
-            "--repair and --rebuild cannot be given together",
-            remedy="--rebuild completes everything, too",
-        )
-    if request.worktree and request.ref != DEFAULT_REF:
-        raise InvalidInput(
-            "--worktree and --ref cannot be given together",
-            remedy="--worktree reads the files as they lie, --ref those of a commit",
-        )
-
-
-def _repair(
-    database: Database, request: IndexRequest, place: Place, *, writer: Writer, started: float
+def repair(
+    database: Database, slug: str, *, writer: Writer, step: Callable[[int], None] | None = None
 ) -> IndexReport:
-    slug = request.project or (
-        project_of_address(database, place)
-        if isinstance(place, Address)
-        else project_of_folder(database, place.resolve())
-    )
+    """Embed what earlier runs could not; ``step`` hears of each batch how many rows it had.
+
+    Errors: NotFound, EmbedderMismatch.
+    """
+    started = time.perf_counter()
+    writer.require_embedder()
     project = project_named(database, slug)
     with turn(database, project.id):
-        writer.repair(project.id)
+        writer.repair(project.id, step=step)
         writer.finish()
         return _report(database, writer, project=project, started=started)
+
+
+def refresh_statistics(database: Database, slug: str) -> None:
+    """Count a project's words again, and measure the scale of its vectors. Errors: NotFound."""
+    project = project_named(database, slug)
+    with turn(database, project.id), database.transaction(projects=[project.id]) as connection:
+        store.refresh_statistics(connection, project.id)
+        refresh_vector_scale(connection, project.id)
 
 
 def _list(

@@ -72,6 +72,13 @@ def project_of_address(database: Database, address: Address) -> str:
     return _indexed_as(database, [address.url]) or address.name
 
 
+def project_of_place(database: Database, place: Path | Address) -> str:
+    """The project of a folder or of a remote repository."""
+    if isinstance(place, Path):
+        return project_of_folder(database, place.resolve())
+    return project_of_address(database, place)
+
+
 def project_to_index(database: Database, place: str, *, name: str) -> str:
     """The project under which a folder or an address is indexed when none is named.
 

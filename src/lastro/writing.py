@@ -1,7 +1,7 @@
 """Prepared documents into the table: embed outside any transaction, swap in one."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -169,10 +169,11 @@ class Writer:
                 return
         ensure_vector_index(self.admin_url)
 
-    def repair(self, project_id: int) -> None:
+    def repair(self, project_id: int, *, step: Callable[[int], None] | None = None) -> None:
         """Embed what an earlier run could not, from the stored text; stops where no text can be.
 
         A row that cannot be embedded is passed by, and keeps none behind it from its vector.
+        ``step`` hears before each batch how many rows it has, and may end the work by an error.
         """
         self.settle()
         after: tuple[UUID, int] | None = None
@@ -184,6 +185,8 @@ class Writer:
                 )
             if not rows:
                 break
+            if step is not None:
+                step(len(rows))
             after = (rows[-1].document_id, rows[-1].ordinal)
             # Refused by this run already.
             rows = [row for row in rows if row.id not in self._refused_rows]

@@ -11,11 +11,18 @@ from rich.text import Text
 
 from lastro.app import build
 from lastro.cli.hits import FAINT, INDENT, number, place_of, short_gap
-from lastro.cli.options import Format, FormatOption, ProfileOption, ProjectOption
+from lastro.cli.jobs import print_deferred
+from lastro.cli.options import (
+    BackgroundOption,
+    Format,
+    FormatOption,
+    ProfileOption,
+    ProjectOption,
+)
 from lastro.cli.output import escaped, print_data, print_json, print_warning, progress_bar
 from lastro.cli.tables import moment
 from lastro.config import load_settings
-from lastro.errors import EXIT_DONE, EXIT_PARTIAL
+from lastro.errors import EXIT_DONE, EXIT_PARTIAL, InvalidInput
 from lastro.gap import GOLDEN_NAME, LISTED_GAPS, Gap, parse_since
 from lastro.wire import to_json
 
@@ -102,10 +109,14 @@ def resolve(
     ] = None,
     *,
     profile: ProfileOption = "default",
+    background: BackgroundOption = False,
     project: ProjectOption = None,
     format_: FormatOption = Format.TABLE,
 ) -> int:
     """Ask gaps again, and close those that are answered now."""
+    if background:
+        _defer(ids, profile=profile, project=project, format_=format_)
+        return EXIT_DONE
     with build(load_settings()) as lastro, progress_bar("asking") as progress:
         report = lastro.gaps(project).resolve(ids or None, profile=profile, progress=progress)
     _warn_of_unknown(report.unknown)
@@ -117,6 +128,16 @@ def resolve(
         closed = [Text(f"resolved {short_gap(id_)}") for id_ in report.resolved]
         print_data([*closed, Text(f"{report.remaining} open")])
     return EXIT_PARTIAL if report.unknown else EXIT_DONE
+
+
+def _defer(ids: list[str] | None, *, profile: str, project: str | None, format_: Format) -> None:
+    if ids or profile != "default":
+        raise InvalidInput(
+            "--background asks every open gap again, with the default profile",
+            remedy="leave ids and --profile out, or --background",
+        )
+    with build(load_settings()) as lastro:
+        print_deferred(lastro, lastro.jobs(project).defer("gaps"), format_)
 
 
 @app.command("accept")

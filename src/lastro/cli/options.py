@@ -52,6 +52,9 @@ FilterOption = Annotated[
     ),
 ]
 ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME", help="Ranking profile.")]
+BackgroundOption = Annotated[
+    bool, typer.Option("--background", help="Let a worker do it; prints the job.")
+]
 PlaceArgument = Annotated[
     str,
     typer.Argument(

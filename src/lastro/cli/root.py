@@ -20,6 +20,7 @@ from lastro.cli import (
     gaps,
     golden,
     inspecting,
+    jobs,
     kb,
     moving,
     profiles,
@@ -56,11 +57,13 @@ app.command("config")(configuration.config)
 app.command("doctor")(inspecting.doctor)
 app.command("usage")(usage.usage)
 app.command("init")(database.init)
+app.command("worker")(jobs.worker)
 app.add_typer(database.app, name="db")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(gaps.app, name="gaps")
 app.add_typer(golden.app, name="golden")
 app.add_typer(triggers.hook_app, name="hook")
+app.add_typer(jobs.app, name="jobs")
 app.add_typer(kb.app, name="kb")
 app.add_typer(profiles.app, name="profiles")
 app.add_typer(rules.app, name="rules")

@@ -6,7 +6,9 @@ import typer
 
 from lastro.app import build
 from lastro.cli.hits import outcome_lines
+from lastro.cli.jobs import print_deferred
 from lastro.cli.options import (
+    BackgroundOption,
     FilterOption,
     Format,
     FormatOption,
@@ -51,12 +53,17 @@ def index(
         bool, typer.Option("--repair", help="Only complete documents that lack vectors.")
     ] = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Make every document again.")] = False,
+    background: BackgroundOption = False,
     format_: FormatOption = Format.TABLE,
 ) -> int:
     """Index the documents of a repository; returns when they can be searched."""
     request = IndexRequest(
         path=path, project=project, ref=ref, worktree=worktree, repair=repair, rebuild=rebuild
     )
+    if background:
+        with build(load_settings()) as app:
+            print_deferred(app, app.defer_index(request), format_)
+        return EXIT_DONE
     with build(load_settings()) as app, progress_bar("indexing") as progress:
         report = app.index(request, progress=progress)
     if report.embedding.reason is not None:

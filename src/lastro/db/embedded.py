@@ -166,6 +166,10 @@ class EmbeddedPostgres:
             url=owner_url(server) if server and running and server.socket_dir else None,
         )
 
+    def is_stopped(self) -> bool:
+        """Whether no server runs and none fell: its end was in order, or there never was one."""
+        return self._recorded() is None
+
     def upgrade(
         self, *, old_programs: Path | None = None, say: Callable[[str], None] = lambda _step: None
     ) -> Upgrade:

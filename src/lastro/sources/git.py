@@ -135,6 +135,14 @@ class _Repository:
     address: str | None
 
 
+def repository_root(path: Path) -> Path:
+    """The top folder of the repository that holds ``path``.
+
+    Errors: NotFound, InvalidInput, ConfigError.
+    """
+    return _find_repository(path, address=None).root
+
+
 def _find_repository(path: Path, *, address: str | None) -> _Repository:
     if not path.exists():
         raise NotFound(f"no such folder: {path}", remedy="give the path of a Git repository")

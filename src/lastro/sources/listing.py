@@ -7,10 +7,25 @@ from lastro.errors import ConfigError, InvalidInput
 from lastro.sources.addresses import Address, parse_address
 from lastro.sources.clones import Clones
 from lastro.sources.files import FilePatterns, Listing, Reader
-from lastro.sources.git import check_ref, list_ref, open_ref
-from lastro.sources.worktree import list_worktree, open_worktree
+from lastro.sources.git import check_ref, list_ref, open_ref, repository_root
+from lastro.sources.worktree import existing_folder, list_worktree, open_worktree
+from lastro.types import DEFAULT_REF, IndexRequest
 
 Place = Path | Address
+
+
+def check_request(request: IndexRequest) -> None:
+    """Refuse two options of which one would be ignored. Errors: InvalidInput."""
+    if request.repair and request.rebuild:
+        raise InvalidInput(
+            "--repair and --rebuild cannot be given together",
+            remedy="--rebuild completes everything, too",
+        )
+    if request.worktree and request.ref != DEFAULT_REF:
+        raise InvalidInput(
+            "--worktree and --ref cannot be given together",
+            remedy="--worktree reads the files as they lie, --ref those of a commit",
+        )
 
 
 def find_place(path: Path | str) -> Place:
@@ -27,6 +42,16 @@ def require_folder(path: Path | str) -> Path:
             remedy="watch a clone of it, or run `lastro index` at times",
         )
     return place.resolve()
+
+
+def locate(place: Place, *, worktree: bool) -> Place:
+    """The folder or repository that is meant, as its project keeps it; nothing is read or fetched.
+
+    Errors: NotFound without a folder or repository, InvalidInput, ConfigError.
+    """
+    if not isinstance(place, Path):
+        return place
+    return existing_folder(place) if worktree else repository_root(place)
 
 
 def list_place(

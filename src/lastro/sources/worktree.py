@@ -50,7 +50,7 @@ def list_worktree(path: Path, *, patterns: FilePatterns | None = None) -> Listin
     Errors: NotFound (no such folder, no document), InvalidInput.
     """
     patterns = patterns or FilePatterns()
-    root = _existing_folder(path)
+    root = existing_folder(path)
     tree = _walk(root, patterns)
     # A docs folder that cannot be read now is no reason to take the rest of the tree instead.
     blocked = any(patterns.scope_of(_inside(note.path)) for note in tree.unreadable)
@@ -105,7 +105,7 @@ def worktree_state(path: Path, *, patterns: FilePatterns) -> str:
 
     Nothing is read but what is ignored. Errors: NotFound (no such folder), InvalidInput.
     """
-    root = _existing_folder(path)
+    root = existing_folder(path)
     tree = _walk(root, patterns)
     selection = select(tree.entries, patterns, is_ignored=lambda _: False)
     made = hashlib.sha256()
@@ -127,7 +127,8 @@ def blob_hash(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
-def _existing_folder(path: Path) -> Path:
+def existing_folder(path: Path) -> Path:
+    """The folder ``path``, resolved. Errors: NotFound, InvalidInput where it is none."""
     if not path.exists():
         raise NotFound(f"no such folder: {path}", remedy="give the path of a folder")
     if not path.is_dir():

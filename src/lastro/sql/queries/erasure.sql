@@ -125,4 +125,5 @@ WHERE c.relnamespace = 'lastro'::regnamespace AND c.relkind IN ('r', 'p') AND a.
 VACUUM (ANALYZE) lastro.chunks, lastro.documents, lastro.sources, lastro.lexeme_stats,
     lastro.corpus_stats, lastro.embedding_cache, lastro.golden_sets, lastro.evaluation_runs,
     lastro.profiles, lastro.rules, lastro.gaps, lastro.self_checks, lastro.words, lastro.sessions,
-    lastro.events, lastro.embedding_usage, lastro.embedding_spend, lastro.projects;
+    lastro.events, lastro.embedding_usage, lastro.embedding_spend, lastro.jobs,
+    lastro.projects;
