@@ -28,6 +28,7 @@ from transcripts import (
 
 from lastro.errors import InvalidInput
 from lastro.event import INDEXED_TYPES
+from lastro.json_lines import RefusedLine
 from lastro.sources.transcripts import read_transcript, reading
 
 OWN = [
@@ -167,6 +168,19 @@ def test_a_file_of_no_format_is_refused_with_those_that_are_known() -> None:
     _, refused = read(b'{"name": "package", "version": "1.0"}\n')
     assert [line.line for line in refused] == [1]
     assert "lastro, claude-code, codex, openai" in refused[0].reason
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_file_of_no_format_that_was_come_upon_says_nothing(indent: int | None) -> None:
+    data = json.dumps({"name": "package", "version": "1.0"}, indent=indent).encode()
+    assert list(read_transcript(io.BytesIO(data), name="package", is_named=False)) == []
+    (refused,) = read_transcript(io.BytesIO(data), name="package")
+    assert isinstance(refused, RefusedLine)
+
+
+def test_a_file_without_any_json_is_refused_also_where_it_was_come_upon() -> None:
+    (refused,) = read_transcript(io.BytesIO(b"\x00\x01 no\n"), name="x", is_named=False)
+    assert isinstance(refused, RefusedLine)
 
 
 def test_an_unknown_format_is_refused() -> None:

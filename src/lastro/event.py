@@ -10,6 +10,7 @@ from lastro.errors import InvalidInput
 from lastro.graphemes import is_blank
 from lastro.json_lines import ReadLine, RefusedLine, each_line
 from lastro.lexical import storable
+from lastro.masking import mask, mask_json, may_have_secret
 from lastro.types import OPTIONAL, EmbeddingCounts
 
 # What people and agents said to each other. Everything else is kept, and never searched.
@@ -67,11 +68,12 @@ class SessionCounts:
 class EventCounts:
     """What became of events; a refused one is told by its line, or its place among those given.
 
-    ``unchanged`` were in the log already.
+    ``unchanged`` were in the log already; ``masked`` are secrets that were taken out of any.
     """
 
     added: int
     unchanged: int
+    masked: int = 0
     refused: tuple[RefusedLine, ...] = ()
 
 
@@ -204,11 +206,15 @@ def _time_faults(when: object) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorableEvent:
-    """An event with what is stored of its texts: no NUL and no lone surrogate; payload as JSON."""
+    """An event with what is stored of its texts: no NUL and no lone surrogate; payload as JSON.
+
+    ``secrets`` were masked in them.
+    """
 
     event: Event
     content: str
     payload: str | None
+    secrets: int = 0
 
     @property
     def size_chars(self) -> int:
@@ -217,13 +223,27 @@ class StorableEvent:
 
 
 def storable_event(event: Event) -> StorableEvent:
-    """The event as the log takes it."""
-    written = None
-    if event.payload is not None:
-        written = json.dumps(dict(event.payload), ensure_ascii=False)
-        if "\\u0000" in written or storable(written) != written:
-            written = json.dumps(_storable_value(event.payload), ensure_ascii=False)
-    return StorableEvent(event=event, content=storable(event.content), payload=written)
+    """The event as the log takes it; secrets are masked, see ``lastro.masking``."""
+    content = mask(event.content)
+    payload = _written_payload(event.payload) if event.payload is not None else (None, 0)
+    return StorableEvent(
+        event=event,
+        content=storable(content.text),
+        payload=payload[0],
+        secrets=content.secrets + payload[1],
+    )
+
+
+def _written_payload(payload: Mapping[str, Any]) -> tuple[str, int]:
+    """A payload as it is stored, and how many secrets were masked in it."""
+    held, secrets = dict(payload), 0
+    written = json.dumps(held, ensure_ascii=False)
+    if may_have_secret(written):
+        held, secrets = mask_json(held)
+        written = json.dumps(held, ensure_ascii=False)
+    if "\\u0000" in written or storable(written) != written:
+        written = json.dumps(_storable_value(held), ensure_ascii=False)
+    return written, secrets
 
 
 def _storable_value(value: object) -> object:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
-from lastro.secret_forms import FORMS, SECRET_NAMES, is_secret_value, looks_random
+from lastro.secret_forms import SECRET_NAMES, forms_in, is_secret_value, looks_random
 
 # More levels than these are masked as the JSON text of what lies below.
 MAX_DEPTH = 100
@@ -65,13 +65,27 @@ class _Found(NamedTuple):
     kind: str
 
 
+def may_have_secret(text: str) -> bool:
+    """Whether the text has the beginning of any form: most have none, and are done with soon."""
+    lowered = _lowered(text)
+    return any(
+        hint.strip() in lowered  # JSON writes a tab as two characters
+        for form in forms_in(text, lowered=lowered)
+        for hint in form.hints
+    )
+
+
+def _lowered(text: str) -> str:
+    """With ASCII in lower case alone, so that places stay those of the text."""
+    return text.encode(errors="surrogatepass").lower().decode(errors="surrogatepass")
+
+
 def _found(text: str) -> list[_Found]:
     """The secrets of a text, in its order; those that overlap are one, of the first one's kind."""
-    # Of bytes only ASCII is lowered: the places stay those of the text.
-    lowered = text.encode(errors="surrogatepass").lower().decode(errors="surrogatepass")
+    lowered = _lowered(text)
     spans = [
         _Found(*match.span("secret"), form.name)
-        for form in FORMS
+        for form in forms_in(text, lowered=lowered)
         for match in form.find(text, lowered=lowered)
     ]
     spans.sort(key=lambda found: found.start)  # stable: the earlier form first

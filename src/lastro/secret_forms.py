@@ -193,19 +193,27 @@ SECRET_NAMES = rf"(?:(?P<password>{_CHOSEN_NAMES})|(?:{_ISSUED_NAMES}))"
 # No reference to a variable, no call and no place that is to be filled in begins like this.
 _VALUE = r"(?P<secret>[!#+\-./0-9:=?@A-Z^_a-z~]{6,512})(?P<next>[(\[]?)"
 _QUOTE = r"(?:[\\\"'`]{1,4}\]?)?"
-_ASSIGNED = SecretForm(
-    name="secret",
-    hints=(
-        *_CHOSEN_NAMES.split("|"),
-        *("secret", "token", "credential", "credentials", "segredo", "密钥", "密鑰", "令牌"),
-        *(f"{name}{sign}key" for name in _KEY_NAMES for sign in ("", "_", "-", " ")),
-    ),
-    pattern=re.compile(
-        rf"{SECRET_NAMES}(?![A-Za-z0-9_]){_QUOTE}[ \t]*(?::=|=>|==?|[:：是为])[ \t]*"
-        rf"{_QUOTE}{_VALUE}",
-        re.IGNORECASE,
-    ),
-    is_secret=lambda match: _is_assigned_secret(match),
+
+
+def _assigned(*hints: str) -> SecretForm:
+    return SecretForm(
+        name="secret",
+        hints=hints,
+        pattern=re.compile(
+            rf"{SECRET_NAMES}(?![A-Za-z0-9_]){_QUOTE}[ \t]*(?::=|=>|==?|[:：是为])[ \t]*"
+            rf"{_QUOTE}{_VALUE}",
+            re.IGNORECASE,
+        ),
+        is_secret=lambda match: _is_assigned_secret(match),
+    )
+
+
+_ASSIGNED = _assigned(
+    *_CHOSEN_NAMES.split("|"),
+    *("secret", "token", "credential", "segredo", "密钥", "密鑰", "令牌"),
+)
+_ASSIGNED_KEY = _assigned(
+    *(f"{name}{sign}key" for name in _KEY_NAMES for sign in ("", "_", "-", " "))
 )
 _OPTION = SecretForm(
     name="secret",
@@ -215,19 +223,6 @@ _OPTION = SecretForm(
     ),
     is_secret=lambda match: _is_assigned_secret(match),
 )
-# In this order: what names its provider says more than a name before it does.
-FORMS = (
-    _PRIVATE_KEY,
-    *_KEYS,
-    _AUTHORIZATION,
-    _BEARER,
-    _URL_PASSWORD,
-    _CURL_USER,
-    _ASSIGNED,
-    _OPTION,
-)
-
-
 # --- what is random ----------------------------------------------------------------------------
 
 _SEPARATORS = re.compile(r"[-_./:\\@#~=+!?^]+")
@@ -296,3 +291,22 @@ def is_secret_value(value: str, *, is_password: bool) -> bool:
     if has_letter and (has_digit or has_sign):
         return True
     return looks_random(value, min_letters=_MIN_PASSWORD_LETTERS)
+
+
+# --- all of them -------------------------------------------------------------------------------
+
+# A text of shorter words has none of these forms, which are most.
+_LONG_WORD_CHARS = 16
+_LONG_FORMS = (_PRIVATE_KEY, *_KEYS, _BEARER)
+_SHORT_FORMS = (_AUTHORIZATION, _URL_PASSWORD, _CURL_USER, _ASSIGNED, _OPTION)
+
+
+def forms_in(text: str, *, lowered: str) -> tuple[SecretForm, ...]:
+    """The forms that the text may have by a first look.
+
+    In this order: what names its provider says more than a name before it does.
+    """
+    longest = max(map(len, text.split()), default=0)
+    long_ones = _LONG_FORMS if longest >= _LONG_WORD_CHARS else ()
+    keys = (_ASSIGNED_KEY,) if "key" in lowered else ()
+    return (*long_ones, *_SHORT_FORMS, *keys)

@@ -53,6 +53,7 @@ class _Taken:
 class _Added:
     count: int = 0
     given: int = 0
+    masked: int = 0
     refused: list[tuple[int, RefusedLine]] = field(default_factory=list[tuple[int, RefusedLine]])
     sessions: set[str] = field(default_factory=set[str])
 
@@ -61,6 +62,7 @@ class _Added:
         return EventCounts(
             added=self.count,
             unchanged=self.given - self.count - len(self.refused),
+            masked=self.masked,
             refused=tuple(line for _, line in sorted(self.refused, key=itemgetter(0))),
         )
 
@@ -70,7 +72,7 @@ def append_events(database: Database, read: ReadEvents, *, project: str) -> Appe
 
     An event whose id its session has already is left out where it says the same; one that says
     something else, or whose number another one has, is refused, and the rest goes in. Without a
-    number it gets the next one.
+    number it gets the next one. Secrets are masked in all of them.
     """
     started = time.perf_counter()
     with database.transaction() as connection:
@@ -280,6 +282,7 @@ def _batches(read: ReadEvents, added: _Added) -> Iterator[list[_Taken]]:
             added.refused.append((added.given, one))
             continue
         taken = _Taken(number=added.given, read=one, event=storable_event(one.item))
+        added.masked += taken.event.secrets
         is_other = bool(batch) and (batch[0].read.item.seq is None) != (one.item.seq is None)
         if is_other or len(batch) == BATCH_EVENTS or size_chars > BATCH_CHARS:
             yield batch

@@ -43,7 +43,8 @@ SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The ses
 @app.command("import")
 def import_(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH...", help="Files of events; - is stdin.")
+        list[Path],
+        typer.Argument(metavar="PATH...", help="Files or folders of transcripts; - is stdin."),
     ],
     *,
     formats: Annotated[
@@ -51,7 +52,8 @@ def import_(
         typer.Option(
             "--format",
             metavar="F",
-            help="Of the files: auto or lastro. Of the report: table or json. May be repeated.",
+            help="Of the files: auto, lastro, claude-code, codex or openai. Of the report: table "
+            "or json. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -172,7 +174,8 @@ def _payload(text: str | None) -> Any:
 
 def _counted(counts: EventCounts) -> str:
     refused = f", {len(counts.refused)} refused" if counts.refused else ""
-    return f"{counts.added} added, {counts.unchanged} there already{refused}"
+    masked = f"; {counts.masked} secrets masked" if counts.masked else ""
+    return f"{counts.added} added, {counts.unchanged} there already{refused}{masked}"
 
 
 @app.command("event")

@@ -1,18 +1,30 @@
-"""Files of events, opened one after the other as they are read."""
+"""Files of events in any format, opened one after the other as they are read."""
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from lastro.errors import InvalidInput, NotFound
-from lastro.event import Event, read_events
+from lastro.event import Event
 from lastro.json_lines import ReadLine, RefusedLine
+from lastro.sources.transcripts import TranscriptFormat, check_format, read_transcript
 
-FORMATS = ("auto", "lastro")
 STDIN = Path("-")
+# The endings of transcripts in a folder. A file that is named outright may have any.
+ENDINGS = (".jsonl", ".json")
 _READABLE = "give files of events that you may read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    """A file to be read; ``name`` stands for the session where it names none itself."""
+
+    path: Path
+    name: str
+    is_named: bool
 
 
 def read_files(
@@ -20,25 +32,41 @@ def read_files(
 ) -> Iterator[ReadLine[Event] | RefusedLine]:
     """What each line of the files says, with the file's name; ``-`` stands for ``stdin``.
 
+    Of a folder these are the files below it that end in ``.jsonl`` or ``.json``; one of no format
+    that is known is passed over there. No link is followed.
     Errors: InvalidInput for a format that nobody knows or a file that cannot be read, NotFound.
     """
-    if format_ not in FORMATS:
-        raise InvalidInput(
-            f"there is no format {format_!r} of events", remedy=f"use {', '.join(FORMATS)}"
-        )
+    check_format(format_)
     for path in paths:  # before the first of them is stored
         if path != STDIN and not path.exists():
-            raise NotFound(f"there is no file {path}", remedy="give a file of events")
-    return _read(paths, stdin=stdin)
+            raise NotFound(f"there is no file {path}", remedy="give files of events, or a folder")
+    return _read(paths, format_=cast("TranscriptFormat", format_), stdin=stdin)
 
 
 def _read(
-    paths: Sequence[Path], *, stdin: BinaryIO | None
+    paths: Sequence[Path], *, format_: TranscriptFormat, stdin: BinaryIO | None
 ) -> Iterator[ReadLine[Event] | RefusedLine]:
     for path in paths:
-        with _opened(path, stdin=stdin) as stream:
-            for read in read_events(stream):
-                yield read if path == STDIN else replace(read, file=str(path))
+        for file in _files(path):
+            with _opened(file.path, stdin=stdin) as stream:
+                for read in read_transcript(
+                    stream, name=file.name, format_=format_, is_named=file.is_named
+                ):
+                    yield read if path == STDIN else replace(read, file=str(file.path))
+
+
+def _files(path: Path) -> Iterator[_File]:
+    """The file, or those of a folder by name."""
+    if path == STDIN or not path.is_dir():
+        yield _File(path=path, name=path.stem, is_named=True)
+        return
+    for folder, folders, names in os.walk(path):
+        folders.sort()
+        for name in sorted(names):
+            file = Path(folder) / name
+            if name.endswith(ENDINGS) and file.is_file() and not file.is_symlink():
+                inside = file.relative_to(path).with_suffix("").as_posix()
+                yield _File(path=file, name=inside, is_named=False)
 
 
 def _opened(path: Path, *, stdin: BinaryIO | None) -> AbstractContextManager[BinaryIO]:

@@ -31,18 +31,26 @@ class _Line(NamedTuple):
     ends: bool
 
 
-def read_transcript(source: BinaryIO, *, name: str, format_: TranscriptFormat = "auto") -> Read:
+def check_format(name: str) -> None:
+    """Refuse a format that nobody knows. Errors: InvalidInput."""
+    if name not in FORMATS:
+        raise InvalidInput(
+            f"there is no format {name!r} of transcripts", remedy=f"use {', '.join(FORMATS)}"
+        )
+
+
+def read_transcript(
+    source: BinaryIO, *, name: str, format_: TranscriptFormat = "auto", is_named: bool = True
+) -> Read:
     """The events of a transcript, one by one, and the lines that say none, with the reason.
 
     ``name`` stands for the session where the file names none: its path without the ending. Ids
     and places of events are made of the file alone, so a file read again, or one that has grown,
-    says the same events again. Of a line that came before in its session nothing is said.
+    says the same events again. Of a line that came before in its session nothing is said. A file
+    of no known format is refused where it ``is_named``, and says nothing where it was come upon.
     Errors: InvalidInput for a format that nobody knows.
     """
-    if format_ not in FORMATS:
-        raise InvalidInput(
-            f"there is no format {format_!r} of transcripts", remedy=f"use {', '.join(FORMATS)}"
-        )
+    check_format(format_)
     lines = _lines(source)
     head = list(islice(lines, HEAD_LINES))
     records = [said for line in head if (said := _json_or_none(line)) is not None]
@@ -50,12 +58,15 @@ def read_transcript(source: BinaryIO, *, name: str, format_: TranscriptFormat = 
     if not head:
         return
     if known is None:
-        yield RefusedLine(line=head[0].number, reason=_UNKNOWN)
+        if is_named or not records:  # a file without one line of JSON is a broken one
+            yield RefusedLine(line=head[0].number, reason=_UNKNOWN)
         return
     every = chain(head, lines)
     if known == "openai":
-        read = _by_line if _is_by_line(head, records) else _whole
-        yield from read(every, name=name)
+        if _is_by_line(head, records):
+            yield from _by_line(every, name=name)
+        else:
+            yield from _whole(every, name=name, is_meant=is_named or format_ != "auto")
     else:
         yield from _each(every, _reader(known, name=name, head=[*map(fields, records)]))
 
@@ -198,18 +209,15 @@ def _by_line(lines: Iterator[_Line], *, name: str) -> Read:
     def read(said: object, line: int, _: bytes) -> Read:
         if openai.is_message(said):
             return openai.message_events(said, session=name, number=next(number))
-        return _conversation(said, name=name if line == 1 else f"{name}:{line}", line=line)
+        if openai.is_messages(said):
+            session = name if line == 1 else f"{name}:{line}"
+            return openai.conversation(said, name=session, line=line)
+        return iter([RefusedLine(line=line, reason="it is no list of messages with their roles")])
 
     return _each(lines, read)
 
 
-def _conversation(said: object, *, name: str, line: int) -> Read:
-    if openai.is_messages(said):
-        return openai.conversation(said, name=name, line=line)
-    return iter([RefusedLine(line=line, reason="it is no list of messages with their roles")])
-
-
-def _whole(lines: Iterator[_Line], *, name: str) -> Read:
+def _whole(lines: Iterator[_Line], *, name: str, is_meant: bool) -> Read:
     """A file that is one JSON value, of which no part can be read alone."""
     parts: list[bytes] = []
     room = MAX_JSON_BYTES
@@ -226,4 +234,6 @@ def _whole(lines: Iterator[_Line], *, name: str) -> Read:
         said = _json_of(b"".join(parts))
     except InvalidInput as error:
         return iter([RefusedLine(line=1, reason=error.message)])
-    return _conversation(said, name=name, line=1)
+    if openai.is_messages(said):
+        return openai.conversation(said, name=name, line=1)
+    return iter([RefusedLine(line=1, reason=_UNKNOWN)] if is_meant else [])

@@ -1,0 +1,291 @@
+"""What may happen to a project, in any order, and the index that is right after it.
+
+For tests and ``soak``: a repository that is edited and rewritten, sessions that grow, entries that
+come and go, and indexers that are killed between.
+"""
+
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import killing
+import psycopg
+from hypothesis import strategies as st
+from repositories import commit, git
+
+from lastro import indexing, sessions
+from lastro.chunk_settings import ChunkSettings
+from lastro.db.pool import Database
+from lastro.documents import Pipeline
+from lastro.embedders import fingerprint
+from lastro.embedders.deterministic import DeterministicEmbedder
+from lastro.entities import delete_entities, upsert_entities
+from lastro.entity import Entity
+from lastro.errors import NotFound
+from lastro.event import Event
+from lastro.json_lines import ReadLine
+from lastro.sources.files import FilePatterns
+from lastro.types import IndexRequest
+from lastro.writing import Writer
+
+PROJECT = killing.PROJECT
+# Stays through every history: a commit without a document is no index.
+ROOT = "docs/root.md"
+NAMES = ("docs/a.md", "docs/b.md", "docs/adr/0001-c.md", "docs/d/e.md", "docs/ação.md")
+SESSIONS = ("s1", "s2")
+KEYS = ("k1", "k2", "k3")
+# Long enough that a document has several chunks and a killed run several transactions.
+SECTIONS = 4
+
+Step = Callable[["Project"], None]
+
+
+@dataclass
+class Index:
+    """A database that a project is indexed in, and the connections to it."""
+
+    url: str
+    database: Database
+
+    def empty(self) -> "Index":
+        """As it was made, but for what is of no project."""
+        with psycopg.connect(self.url) as connection:
+            connection.execute("DELETE FROM lastro.projects")
+            connection.execute("ALTER TABLE lastro.projects ALTER COLUMN id RESTART")
+        return self
+
+    def index_files(self, folder: Path, *, rebuild: bool = False) -> None:
+        indexing.index(
+            self.database,
+            IndexRequest(path=folder, project=PROJECT, rebuild=rebuild),
+            writer=self._writer(),
+            patterns=FilePatterns(),
+            progress=lambda _done, _total: None,
+        )
+
+    def index_sessions(self) -> None:
+        try:
+            sessions.index(self.database, project=PROJECT, writer=self._writer())
+        except NotFound:  # nothing was indexed or said yet
+            return
+
+    def add_events(self, events: Iterable[Event]) -> None:
+        read = [ReadLine(number, event) for number, event in enumerate(events, start=1)]
+        report = sessions.append_events(self.database, read, project=PROJECT)
+        assert report.events.refused == ()
+
+    def upsert(self, entries: Sequence[Entity]) -> None:
+        if entries:
+            upsert_entities(self.database, entries, project=PROJECT, writer=self._writer())
+
+    def delete(self, key: str) -> None:
+        delete_entities(self.database, [key], project=PROJECT)
+
+    def _writer(self) -> Writer:
+        embedder = DeterministicEmbedder()
+        return Writer(
+            database=self.database,
+            admin_url=self.url,
+            embedder=embedder,
+            pipeline=Pipeline(
+                chunking=ChunkSettings(), languages=("en",), embedder=fingerprint(embedder)
+            ),
+        )
+
+
+@dataclass
+class Project:
+    """A repository, and what was said and kept beside it, in an index."""
+
+    index: Index
+    folder: Path
+    indexers: killing.Indexers
+    dice: random.Random
+    events: dict[tuple[str, int], Event] = field(default_factory=dict[tuple[str, int], Event])
+    entries: dict[str, Entity] = field(default_factory=dict[str, Entity])
+    kills: int = 0
+
+    def __post_init__(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.commit({ROOT: "# Root\n\nIt stays.\n"})
+
+    def commit(self, changes: dict[str, str | bytes | None]) -> None:
+        commit(self.folder, changes)
+
+    def present(self) -> list[str]:
+        return sorted(name for name in NAMES if (self.folder / name).exists())
+
+    def bring_up_to_date(self) -> None:
+        self.index.index_files(self.folder)
+        self.index.index_sessions()
+
+    def index_afresh(self, index: Index) -> None:
+        """The same commit, events and entries in an empty database."""
+        index.index_files(self.folder)
+        index.add_events([self.events[key] for key in sorted(self.events)])
+        index.index_sessions()
+        index.upsert([self.entries[key] for key in sorted(self.entries)])
+
+
+# --- what may happen
+
+
+def write(name: str, version: int) -> Step:
+    """A file comes, or changes."""
+    return lambda project: project.commit({name: text_of(name, version)})
+
+
+def delete(place: int) -> Step:
+    def step(project: Project) -> None:
+        if there := project.present():
+            project.commit({there[place % len(there)]: None})
+
+    return step
+
+
+def rename(place: int, name: str) -> Step:
+    """A file moves, over another where there is one."""
+
+    def step(project: Project) -> None:
+        if there := project.present():
+            old = there[place % len(there)]
+            if old != name:
+                text = (project.folder / old).read_bytes()
+                project.commit({old: None})
+                project.commit({name: text})
+
+    return step
+
+
+def rewrite(how: str) -> Step:
+    """History becomes another one: the last commit is gone, changed, or all of it is one."""
+
+    def step(project: Project) -> None:
+        folder = project.folder
+        if how == "reset" and int(git(folder, "rev-list", "--count", "HEAD")) > 1:
+            git(folder, "reset", "--quiet", "--hard", "HEAD~1")
+        elif how == "amend":
+            git(folder, "commit", "--quiet", "--amend", "--allow-empty", "--message", "again")
+        else:
+            git(folder, "checkout", "--quiet", "--orphan", f"line{project.dice.random()}")
+            project.commit({})
+
+    return step
+
+
+def index(what: str) -> Step:
+    """A run that comes to its end; which of them is left to the history."""
+
+    def step(project: Project) -> None:
+        if what == "sessions":
+            project.index.index_sessions()
+        else:
+            project.index.index_files(project.folder, rebuild=what == "rebuild")
+
+    return step
+
+
+def kill(part: float) -> Step:
+    """A run is killed somewhere in it."""
+
+    def step(project: Project) -> None:
+        indexer = project.indexers.start(project.index.url, project.folder, "HEAD")
+        time.sleep(0.15 * part)
+        project.kills += indexer.is_running()
+        indexer.kill()
+        indexer.wait()
+
+    return step
+
+
+def say(session: str, numbers: Sequence[int]) -> Step:
+    """Events come to a session, also such that were there and such that come late."""
+
+    def step(project: Project) -> None:
+        events = [event_of(session, number) for number in numbers]
+        project.index.add_events(events)
+        project.events |= {(session, number): event_of(session, number) for number in numbers}
+
+    return step
+
+
+def keep(key: str, version: int) -> Step:
+    """An entry comes, or changes."""
+
+    def step(project: Project) -> None:
+        entry = entry_of(key, version)
+        project.index.upsert([entry])
+        project.entries[key] = entry
+
+    return step
+
+
+def drop(key: str) -> Step:
+    def step(project: Project) -> None:
+        if project.entries.pop(key, None) is not None:
+            project.index.delete(key)
+
+    return step
+
+
+names, versions, places = st.sampled_from(NAMES), st.integers(1, 4), st.integers(0, 4)
+steps: st.SearchStrategy[Step] = st.one_of(
+    st.builds(write, names, versions),
+    st.builds(write, names, versions),
+    st.builds(delete, places),
+    st.builds(rename, places, names),
+    st.builds(rewrite, st.sampled_from(["reset", "amend", "orphan"])),
+    st.builds(index, st.sampled_from(["files", "files", "sessions", "rebuild"])),
+    st.builds(kill, st.floats(0, 1)),
+    st.builds(say, st.sampled_from(SESSIONS), st.lists(st.integers(0, 12), min_size=1, max_size=5)),
+    st.builds(keep, st.sampled_from(KEYS), versions),
+    st.builds(drop, st.sampled_from(KEYS)),
+)
+histories: st.SearchStrategy[list[Step]] = st.lists(steps, min_size=4, max_size=10)
+
+
+# --- what is in it
+
+
+def text_of(name: str, version: int) -> str:
+    """Sections of which the first is that of every version."""
+    parts = [
+        f"## Part {part}\n\n{name} part{part}" + (f" version{version}" if part else "") + "\n"
+        for part in range(SECTIONS)
+    ]
+    front = "---\nstatus: accepted\n---\n" if "adr" in name else ""
+    return f"{front}# {name}\n\n" + "\n".join(parts)
+
+
+def event_of(session: str, number: int) -> Event:
+    """An event by its number; every third one is no message."""
+    kind = ("chat.message", "agent.response", "tool.call")[number % 3]
+    return Event(
+        session=session,
+        id=f"e{number}",
+        seq=number,
+        type=kind,
+        content=f"{session} says word{number}. " * (1 + number % 4),
+    )
+
+
+def entry_of(key: str, version: int) -> Entity:
+    return Entity(
+        key=key,
+        title=f"Entry {key}",
+        text=text_of(key, version),
+        type="note",
+        status="draft" if version == 4 else "published",
+    )
+
+
+def live(project: Project, history: Sequence[Step], *, beside: Index) -> None:
+    """Let it happen, bring the index up to date, and compare it with a fresh one ``beside``."""
+    for step in history:
+        step(project)
+    project.bring_up_to_date()
+    project.index_afresh(beside)
+    assert killing.state(project.index.url) == killing.state(beside.url)
