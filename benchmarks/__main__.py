@@ -3,7 +3,8 @@
 The folder that ``LASTRO_BENCH_DATA`` names holds a folder for each set, in the BEIR layout. With
 ``--what scale indexing`` a project of 100,000 rows is loaded and searched and whole repositories
 are indexed, which takes a quarter of an hour, with ``--what filters`` 100,000 entries are searched
-under filters, which takes as long, and with ``--what trust`` each set with embedders
+under filters, which takes as long, with ``--what events`` a million events are stored, and with
+``--what trust`` each set with embedders
 that were made foreign to it, which takes an hour.
 """
 
@@ -16,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.default_sets import SOURCES
+from benchmarks.events import EVENTS, measure_events
 from benchmarks.filters import measure_filters
 from benchmarks.indexing import measure_indexing
 from benchmarks.machine import REPOSITORY, conditions
@@ -60,6 +62,12 @@ PAGES = (
         mark="bench-filters",
     ),
     Page(
+        path=EXPLANATION / "what-it-costs.md",
+        heading="## Events",
+        parts=("events",),
+        mark="bench-events",
+    ),
+    Page(
         path=EXPLANATION / "how-far-vectors-are-trusted.md",
         heading="## The figures",
         parts=("trust",),
@@ -90,6 +98,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--sets", nargs="+", choices=[source.name for source in SOURCES], metavar="SET"
     )
+    parser.add_argument("--events", type=int, default=EVENTS, metavar="N", help="how many to store")
     parser.add_argument("--print-only", action="store_true", help="leave the documentation alone")
     return parser.parse_args()
 
@@ -114,12 +123,13 @@ def _run(app: App, data: Path, options: argparse.Namespace) -> list[str]:
             continue
         blocks: list[str] = []
         for part in chosen:
-            block, missed = PARTS[part](app, data, options.sets)
+            block, missed = PARTS[part](app, data, options)
             blocks.append(block)
             faults += missed
         text = "\n\n".join([*blocks, f"Measured with:\n\n{conditions_now}"])
         print(text)  # noqa: T201
         is_whole = len(chosen) == len(page.parts) and not options.sets
+        is_whole = is_whole and options.events == EVENTS
         if is_whole and not options.print_only:
             written = between_markers(
                 page.path.read_text(encoding="utf-8"),
@@ -136,8 +146,8 @@ def _run(app: App, data: Path, options: argparse.Namespace) -> list[str]:
 Part = tuple[str, list[str]]
 
 
-def _quality(app: App, data: Path, sets: list[str] | None) -> Part:
-    targets = [t for t in TARGETS if not sets or t.name in sets]
+def _quality(app: App, data: Path, options: argparse.Namespace) -> Part:
+    targets = [t for t in TARGETS if not options.sets or t.name in options.sets]
     measured = measure(app, data, targets, say=_say)
     block = (
         f"nDCG@10, {_today()}, by `make bench`. Latency is that of documents in chunks:\n\n"
@@ -146,25 +156,30 @@ def _quality(app: App, data: Path, sets: list[str] | None) -> Part:
     return block, [fault for item in measured for fault in item.faults]
 
 
-def _speed(_app: App, _data: Path, _sets: list[str] | None) -> Part:
+def _speed(_app: App, _data: Path, _options: argparse.Namespace) -> Part:
     table, missed = measure_command(say=_say)
     return f"From the shell:\n\n{table}", missed
 
 
-def _scale(app: App, data: Path, _sets: list[str] | None) -> Part:
+def _scale(app: App, data: Path, _options: argparse.Namespace) -> Part:
     figures = measure_scale(app, data, say=_say)
     by = "`python -m benchmarks --what scale indexing`"
     return _figures(f"In a project of 100,000 rows, {_today()}, by {by}:", figures)
 
 
-def _indexing(app: App, data: Path, _sets: list[str] | None) -> Part:
+def _indexing(app: App, data: Path, _options: argparse.Namespace) -> Part:
     return _figures("Whole repositories:", measure_indexing(app, data, say=_say))
 
 
-def _filters(app: App, data: Path, _sets: list[str] | None) -> Part:
+def _filters(app: App, data: Path, _options: argparse.Namespace) -> Part:
     title = f"In a knowledge base of 100,000 entries, {_today()}, by `make bench` with"
     figures = measure_filters(app, data, say=_say)
     return _figures(f'{title} `BENCH_ARGS="--what filters"`:', figures)
+
+
+def _events(_app: App, _data: Path, options: argparse.Namespace) -> Part:
+    title = f"Apart from indexing, {_today()}, by `python -m benchmarks --what events`:"
+    return _figures(title, measure_events(count=options.events, say=_say))
 
 
 def _figures(title: str, figures: list[Figure]) -> Part:
@@ -172,21 +187,22 @@ def _figures(title: str, figures: list[Figure]) -> Part:
     return f"{title}\n\n{figure_table(figures)}", missed
 
 
-def _trust(app: App, data: Path, sets: list[str] | None) -> Part:
+def _trust(app: App, data: Path, options: argparse.Namespace) -> Part:
     looks: list[Trusted] = []
-    for look in measure_trust(app, data, sets or [source.name for source in SOURCES]):
+    for look in measure_trust(app, data, options.sets or [source.name for source in SOURCES]):
         _say(trust_table([look]).splitlines()[-1])
         looks.append(look)
     block = f"{_today()}, by `python -m benchmarks --what trust`:\n\n{trust_summary(looks)}"
     return f"{block}\n\n{trust_table(looks)}", [fault for look in looks for fault in look.faults]
 
 
-PARTS: Mapping[str, Callable[[App, Path, list[str] | None], Part]] = {
+PARTS: Mapping[str, Callable[[App, Path, argparse.Namespace], Part]] = {
     "quality": _quality,
     "speed": _speed,
     "scale": _scale,
     "indexing": _indexing,
     "filters": _filters,
+    "events": _events,
     "trust": _trust,
 }
 

@@ -48,7 +48,7 @@ def _unchanged(folder: Path, *, say: Say) -> list[Figure]:
     repository = folder / "pages"
     say(f"writing and indexing {PAGES:,} pages")
     _write_pages(repository)
-    with _home(folder / "unchanged-home", embedder="deterministic") as environment:
+    with home(folder / "unchanged-home", embedder="deterministic") as environment:
         _index(repository, environment)
         runs = [_timed_index(repository, environment) for _ in range(UNCHANGED_RUNS)]
     median_s = statistics.median(took_s for took_s, _ in runs)
@@ -87,7 +87,7 @@ def _commit(repository: Path) -> None:
 
 def _throughput(app: App, source: Path, folder: Path, *, say: Say) -> list[Figure]:
     say("indexing the Markdown trees, in turn with the bare embedder")
-    with _home(folder / "throughput-home", embedder="use-m3") as environment:
+    with home(folder / "throughput-home", embedder="use-m3") as environment:
         # The model is prepared, and its pages are read, before the clock runs; what runs under it
         # is the first index run of a new database.
         _index(_one_page(folder / "warm"), environment)
@@ -162,7 +162,7 @@ def _embed_bare(app: App, texts: list[str]) -> float:
 
 
 @contextmanager
-def _home(folder: Path, *, embedder: str) -> Iterator[Mapping[str, str]]:
+def home(folder: Path, *, embedder: str) -> Iterator[Mapping[str, str]]:
     """An environment with a home of its own, whose database is stopped at the end."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("LASTRO_")}
     environment = {**kept, "LASTRO_HOME": str(folder), "LASTRO_EMBEDDER": embedder}

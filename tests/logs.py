@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from lastro import session_indexing, sessions
 from lastro.app import App
 from lastro.config import load_settings
 from lastro.db.pool import Database
@@ -75,3 +76,20 @@ def found(app: App, query: str, **request: Any) -> list[tuple[str, str]]:
 
 def state(owner: psycopg.Connection, queries: tuple[str, ...]) -> list[list[Any]]:
     return [owner.execute(query.encode()).fetchall() for query in queries]
+
+
+def importer(url: str, file: str, *, batch: int) -> None:
+    """Import a file in steps of ``batch`` events, in a process that may be killed."""
+    sessions.BATCH_EVENTS = batch
+    session_indexing.BATCH_CHUNKS = batch
+    with (
+        App(
+            load_settings(),
+            database=Database(url, max_size=4),
+            admin_url=url,
+            embedder=DeterministicEmbedder(),
+            profiles={DEFAULT.name: DEFAULT},
+        ) as app,
+        Path(file).open("rb") as lines,
+    ):
+        app.import_events(lines, project=PROJECT)

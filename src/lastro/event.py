@@ -26,11 +26,15 @@ MAX_ACTOR_CHARS = 200
 # What a tool printed, or a picture in base64. A batch of events is held in memory.
 MAX_CONTENT_BYTES = 8 * 2**20
 MAX_PAYLOAD_BYTES = 8 * 2**20
+# In UTF-8; what has fewer characters need not be encoded to know its size.
+MOST_BYTES_A_CHAR = 4
 # A bigint.
 MAX_SEQ = 2**63 - 1
 SHOWN_ID_CHARS = 80
 # As much of a first question as names a session.
 TITLE_CHARS = 100
+# One for all: making an encoder takes as long as a small payload.
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +156,9 @@ def _name_fault(
 ) -> str | None:
     if not isinstance(value, str):
         return "is no text"
+    most = max_bytes or max_chars or len(value)
+    if value.isascii() and value.isprintable() and value.strip() and len(value) <= most:
+        return None  # most names by far, told at a tenth of the cost
     if storable(value) != value:
         return "has a character that cannot be stored: NUL, or half of a pair"
     if is_blank(value):
@@ -173,7 +180,10 @@ def _seq_faults(seq: object) -> Iterator[tuple[str, str]]:
 def _content_faults(content: object) -> Iterator[tuple[str, str]]:
     if not isinstance(content, str):
         yield "content", "is no text"
-    elif len(content.encode(errors="surrogatepass")) > MAX_CONTENT_BYTES:
+    elif (
+        len(content) > MAX_CONTENT_BYTES // MOST_BYTES_A_CHAR
+        and len(content.encode(errors="surrogatepass")) > MAX_CONTENT_BYTES
+    ):
         yield "content", f"is longer than {MAX_CONTENT_BYTES:,} bytes"
 
 
@@ -184,11 +194,14 @@ def _payload_faults(payload: object) -> Iterator[tuple[str, str]]:
         yield "payload", "is no object"
         return
     try:
-        written = json.dumps(dict(cast("Mapping[str, Any]", payload)), allow_nan=False)
+        written = _JSON.encode(dict(cast("Mapping[str, Any]", payload)))
     except (TypeError, ValueError, RecursionError):
         yield "payload", "cannot be written as JSON"
         return
-    if len(written) > MAX_PAYLOAD_BYTES:
+    if (
+        len(written) > MAX_PAYLOAD_BYTES // MOST_BYTES_A_CHAR
+        and len(written.encode(errors="surrogatepass")) > MAX_PAYLOAD_BYTES
+    ):
         yield "payload", f"is longer than {MAX_PAYLOAD_BYTES:,} bytes of JSON"
 
 
@@ -228,7 +241,7 @@ def storable_event(event: Event) -> StorableEvent:
     payload = _written_payload(event.payload) if event.payload is not None else (None, 0)
     return StorableEvent(
         event=event,
-        content=storable(content.text),
+        content=_storable(content.text),
         payload=payload[0],
         secrets=content.secrets + payload[1],
     )
@@ -237,13 +250,17 @@ def storable_event(event: Event) -> StorableEvent:
 def _written_payload(payload: Mapping[str, Any]) -> tuple[str, int]:
     """A payload as it is stored, and how many secrets were masked in it."""
     held, secrets = dict(payload), 0
-    written = json.dumps(held, ensure_ascii=False)
+    written = _JSON.encode(held)
     if may_have_secret(written):
         held, secrets = mask_json(held)
-        written = json.dumps(held, ensure_ascii=False)
-    if "\\u0000" in written or storable(written) != written:
-        written = json.dumps(_storable_value(held), ensure_ascii=False)
+        written = _JSON.encode(held)
+    if "\\u0000" in written or _storable(written) != written:
+        written = _JSON.encode(_storable_value(held))
     return written, secrets
+
+
+def _storable(text: str) -> str:
+    return text if text.isascii() and "\0" not in text else storable(text)
 
 
 def _storable_value(value: object) -> object:

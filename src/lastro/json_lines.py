@@ -1,6 +1,7 @@
 """Files of JSON Lines: what the good lines say, and why the others say nothing. Pure."""
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
@@ -134,9 +135,13 @@ def each_key_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
+# One for all lines: making a decoder takes as long as a short line.
+_DECODER = json.JSONDecoder(object_pairs_hook=each_key_once)
+
+
 def _json_of(line: bytes) -> object:
     try:
-        return json.loads(line.decode("utf-8-sig").strip(), object_pairs_hook=each_key_once)
+        return _DECODER.decode(line.removeprefix(BOM_UTF8).decode().strip())
     except UnicodeDecodeError as error:
         raise InvalidInput("it is not UTF-8") from error
     except json.JSONDecodeError as error:

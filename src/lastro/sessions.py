@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
@@ -32,6 +33,7 @@ from lastro.writing import Writer
 ReadEvents = Iterable[ReadLine[Event] | RefusedLine]
 # A step in a transaction that sees the project of this id.
 _Work = Callable[[AppConnection, int], AddedEvents]
+_Run = Callable[[_Work], AddedEvents]
 
 # Events stored in one transaction; their texts are in memory.
 BATCH_EVENTS = 5_000
@@ -253,17 +255,28 @@ def _alone(database: Database, project: Project, work: _Work) -> AddedEvents:
     return retried(alone)
 
 
-def _add_all(read: ReadEvents, *, run: Callable[[_Work], AddedEvents]) -> _Added:
+def _add_all(read: ReadEvents, *, run: _Run) -> _Added:
+    """Store a batch while the next one is read: the server and this process share the work."""
     added = _Added()
-    for batch in _batches(read, added):
-        events = [one.event for one in batch]
-        found = run(partial(_add, events))
-        added.count += found.added
-        added.sessions |= {stored.event.session for stored in events}
-        for refused in found.refused:
-            one = batch[refused.position]
-            added.refused.append((one.number, _refusal(one.read, refused)))
+    with ThreadPoolExecutor(1, thread_name_prefix="storing") as storing:
+        stored: Future[None] | None = None
+        for batch in _batches(read, added):
+            if stored is not None:
+                stored.result()
+            stored = storing.submit(_add_batch, batch, added, run=run)
+        if stored is not None:
+            stored.result()
     return added
+
+
+def _add_batch(batch: Sequence[_Taken], added: _Added, *, run: _Run) -> None:
+    events = [one.event for one in batch]
+    found = run(partial(_add, events))
+    added.count += found.added
+    added.sessions |= {stored.event.session for stored in events}
+    for refused in found.refused:
+        one = batch[refused.position]
+        added.refused.append((one.number, _refusal(one.read, refused)))
 
 
 def _add(
