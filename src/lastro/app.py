@@ -302,9 +302,11 @@ class App:
 
     def index(self, request: IndexRequest, *, progress: Progress | None = None) -> IndexReport:
         """Index a repository or folder; see ``lastro.indexing.index`` for errors."""
-        from lastro import indexing
+        from lastro import indexing, rebuilding
 
-        report = indexing.index(
+        is_part = bool(request.scopes or request.sessions)
+        run = rebuilding.rebuild if is_part else indexing.index
+        report = run(
             self.database,
             replace(request, project=self._named(request.project)),
             writer=self.writer(),

@@ -1,7 +1,7 @@
 """The knowledge-base use cases: entries stored, read back and deleted."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from lastro import store
@@ -77,6 +77,35 @@ def upsert_entities(
         entries=LineCounts(
             added=added, changed=len(new) - added, unchanged=len(entities) - len(new)
         ),
+        chunks=chunks,
+        embedding=writer.counts,
+        took_ms=(time.perf_counter() - started) * 1000,
+    )
+
+
+def rebuild_entities(database: Database, *, project: str, writer: Writer) -> EntityReport:
+    """Make every entry again from its text, whatever its status; each is swapped whole.
+
+    Errors: NotFound, EmbedderMismatch.
+    """
+    started = time.perf_counter()
+    tenant = project_named(database, project)
+    writer.require_embedder()
+    done = 0
+    with turn(database, tenant.id):
+        kept = export_entities(database, project=project)
+        try:
+            for batch in _batches(kept, writer, project_id=tenant.id):
+                replaced = [item.document.id for item in batch]
+                writer.write(batch, project_id=tenant.id, stale=replaced)
+                done += len(batch)
+        finally:
+            writer.settle()
+        chunks = count_again(database, project_id=tenant.id, has_changed=bool(done))
+        writer.finish()
+    return EntityReport(
+        project=tenant.slug,
+        entries=LineCounts(added=0, changed=done, unchanged=0),
         chunks=chunks,
         embedding=writer.counts,
         took_ms=(time.perf_counter() - started) * 1000,
@@ -172,7 +201,7 @@ def _is_unchanged(entity: Entity, stored: dict[str, StoredDocument], *, fingerpr
 
 
 def _batches(
-    entities: Sequence[Entity], writer: Writer, *, project_id: int
+    entities: Iterable[Entity], writer: Writer, *, project_id: int
 ) -> Iterator[list[Prepared]]:
     batch: list[Prepared] = []
     chunks = 0

@@ -62,17 +62,20 @@ def plan_changes(
     *,
     fingerprint: str,
     rebuild: bool,
+    scopes: Sequence[str] = (),
 ) -> Plan:
     """Compare by path, blob id, scope and pipeline fingerprint. Pure.
 
-    What lies where the listing could not look is kept.
+    What lies where the listing could not look is kept. ``rebuild`` makes every document new, or
+    those of the ``scopes`` that are named.
     """
     before = {document.place: document for document in stored}
     now = {file.path for file in listing.files}
     new = tuple(
         file
         for file in listing.files
-        if rebuild or not _is_unchanged(file, before.get(file.path), fingerprint=fingerprint)
+        if (rebuild and (not scopes or file.scope in scopes))
+        or not _is_unchanged(file, before.get(file.path), fingerprint=fingerprint)
     )
     return Plan(
         new=new,
@@ -186,7 +189,13 @@ def _bring_up_to_date(
 ) -> DocumentCounts:
     """Store what differs between the listing and what is ``stored``, and mark the run finished."""
     fingerprint = writer.pipeline.fingerprint
-    plan = plan_changes(target.listing, stored, fingerprint=fingerprint, rebuild=request.rebuild)
+    plan = plan_changes(
+        target.listing,
+        stored,
+        fingerprint=fingerprint,
+        rebuild=request.rebuild,
+        scopes=request.scopes,
+    )
     try:
         documents = _write_files(writer, target, plan, progress=progress)
     finally:

@@ -277,7 +277,8 @@ class IndexRequest:
     """What to index into which project; ``worktree`` reads files as they lie, not at ``ref``.
 
     ``path`` is a folder, or as text the address of a remote repository. Without a name the project
-    is the one this folder or address was indexed as, else its own name.
+    is the one this folder or address was indexed as, else its own name. ``scopes`` and ``sessions``
+    are what a rebuild makes again; without either these are the documents of the place.
     """
 
     path: Path | str
@@ -286,6 +287,8 @@ class IndexRequest:
     worktree: bool = False
     rebuild: bool = False
     repair: bool = False
+    scopes: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ from lastro.cli.output import (
 )
 from lastro.cli.tables import report_lines
 from lastro.config import load_settings
-from lastro.errors import EXIT_DONE, EXIT_PARTIAL
+from lastro.errors import EXIT_DONE, EXIT_PARTIAL, InvalidInput
 from lastro.ranking import DEFAULT_K
 from lastro.search import SearchRequest
 from lastro.types import DEFAULT_REF, IndexRequest
@@ -53,14 +53,44 @@ def index(
         bool, typer.Option("--repair", help="Only complete documents that lack vectors.")
     ] = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Make every document again.")] = False,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scope",
+            metavar="S",
+            help="Only rebuild docs, adr, session or entity; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    session: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--session",
+            metavar="ID",
+            help="Only rebuild this session; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     background: BackgroundOption = False,
     format_: FormatOption = Format.TABLE,
 ) -> int:
     """Index the documents of a repository; returns when they can be searched."""
     request = IndexRequest(
-        path=path, project=project, ref=ref, worktree=worktree, repair=repair, rebuild=rebuild
+        path=path,
+        project=project,
+        ref=ref,
+        worktree=worktree,
+        repair=repair,
+        rebuild=rebuild,
+        scopes=tuple(scope or ()),
+        sessions=tuple(session or ()),
     )
     if background:
+        if request.scopes or request.sessions:
+            raise InvalidInput(
+                "--background takes no --scope and no --session",
+                remedy="leave --background out, or rebuild the whole place",
+            )
         with build(load_settings()) as app:
             print_deferred(app, app.defer_index(request), format_)
         return EXIT_DONE

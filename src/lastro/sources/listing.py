@@ -9,7 +9,7 @@ from lastro.sources.clones import Clones
 from lastro.sources.files import FilePatterns, Listing, Reader
 from lastro.sources.git import check_ref, list_ref, open_ref, repository_root
 from lastro.sources.worktree import existing_folder, list_worktree, open_worktree
-from lastro.types import DEFAULT_REF, IndexRequest
+from lastro.types import DEFAULT_REF, SCOPES, IndexRequest
 
 Place = Path | Address
 
@@ -26,6 +26,14 @@ def check_request(request: IndexRequest) -> None:
             "--worktree and --ref cannot be given together",
             remedy="--worktree reads the files as they lie, --ref those of a commit",
         )
+    if (request.scopes or request.sessions) and not request.rebuild:
+        raise InvalidInput(
+            "--scope and --session name what --rebuild makes again",
+            remedy="add --rebuild, or leave them out",
+        )
+    unknown = [scope for scope in request.scopes if scope not in SCOPES]
+    if unknown:
+        raise InvalidInput(f"there is no scope {unknown[0]!r}", remedy=f"use {', '.join(SCOPES)}")
 
 
 def find_place(path: Path | str) -> Place:
