@@ -33,8 +33,8 @@ class Script:
 
     ``answer`` may replace a reply's list of vectors; ``refuse`` names texts (by a part of them)
     that are answered with ``refuse_status``; ``fail_after`` texts every request is a 500;
-    ``only_embeds`` is an older or other server, without the list of models; ``counts_tokens`` says
-    whether a reply counts them.
+    ``gone``, it answers nothing at all; ``only_embeds`` is an older or other server, without the
+    list of models; ``counts_tokens`` says whether a reply counts them.
     """
 
     models: dict[str, str] = field(default_factory=lambda: {"nomic-embed-text:latest": DIGEST})
@@ -50,6 +50,7 @@ class Script:
     body: bytes | None = None
     cut: bool = False
     drop: bool = False
+    gone: bool = False
     trickle: bool = False
     stall: bool = False
     location: str | None = None
@@ -81,6 +82,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         script = self.server.script
         script.looks += 1
+        if script.gone:
+            self.close_connection = True
+            return
         self._wait(script.delay_s)
         if self.path != "/api/tags" or script.only_embeds:
             self._send(404, b"404 page not found")
@@ -100,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
         script.requests.append(asked)
         texts = asked["input"]
         self._wait(script.delay_s + script.delay_per_text_s * len(texts))
-        if script.drop:
+        if script.drop or script.gone:
             self.close_connection = True
             return
         status, reply = self._reply(asked, texts)

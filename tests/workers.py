@@ -9,20 +9,72 @@ import signal
 import subprocess
 import sys
 import tempfile
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from homes import wait_until
+from repositories import commit
 
+from lastro.app import App
 from lastro.config import Settings
-from lastro.job import RetryPolicy
+from lastro.job import Job, JobState, RetryPolicy
 from lastro.ollama_settings import OllamaSettings
+from lastro.store import lock_project, unlock_project
+from lastro.types import IndexRequest
 from lastro.worker import WorkerOptions, run_worker
 
+FILES = {
+    "docs/anchor.md": "# Anchor\n\nThe anchor holds the ship.\n",
+    "docs/bilge.md": "# Bilge\n\nThe bilge is pumped dry.\n",
+}
 # Soon: a second of silence is a dead worker, and what is due is looked for at once.
 LOST_S = 1.0
-QUICK = {"grace_s": 0.1, "poll_s": 0.1}
+# What a busy machine needs.
+PATIENCE_S = 60.0
+QUICK = {"grace_s": 0.1, "patience_s": 1.0, "poll_s": 0.1}
+
+
+@dataclass
+class Yard:
+    """Repositories, each the project of its name, and an app over their database."""
+
+    folder: Path
+    settings: Settings
+    app: App
+
+    def defer(self, project: str = "ships") -> Job:
+        if not (self.folder / project).exists():
+            commit(self.folder / project, FILES)
+        request = IndexRequest(path=self.folder / project, project=project)
+        return self.app.defer_index(request)
+
+    def job(self, job: Job) -> Job:
+        return self.app.jobs(job.project).get(job.id)
+
+    def becomes(self, job: Job, state: JobState) -> bool:
+        return wait_until(lambda: self.job(job).state == state, PATIENCE_S)
+
+    def indexed(self, project: str = "ships") -> int:
+        return sum(scope.indexed for scope in self.app.coverage(project).scopes)
+
+    @contextmanager
+    def turn_of(self, project: str = "ships") -> Iterator[None]:
+        """Hold the project's turn, so that a run that begins gets no further."""
+        with self.app.database.transaction() as connection:
+            row = connection.execute(
+                "SELECT id FROM lastro.projects WHERE slug = %s", [project]
+            ).fetchone()
+        assert row is not None
+        with self.app.database.reserved() as connection:
+            lock_project(connection, row[0])
+            try:
+                yield
+            finally:
+                unlock_project(connection, row[0])
 
 
 @dataclass
@@ -39,7 +91,7 @@ class Running:
 
     def says(self, words: str) -> bool:
         """Wait until a line has these words; False where none comes."""
-        return wait_until(lambda: any(words in line for line in self.said))
+        return wait_until(lambda: any(words in line for line in self.said), PATIENCE_S)
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
@@ -134,8 +186,10 @@ def _run_and_exit(told: dict[str, Any], options: dict[str, Any], log: str) -> No
                 say=lambda text: print(text, file=file, flush=True),
             )
         code = 0
+    except BaseException:  # noqa: BLE001 - told where the test looks
+        with Path(log).open("a", encoding="utf-8") as file:
+            traceback.print_exc(file=file)
     finally:
-        sys.stderr.flush()
         os._exit(code)
 
 

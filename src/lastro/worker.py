@@ -42,8 +42,8 @@ GRACE_S = 5.0
 POLL_S = 5.0
 # Pauses between two looks for a database that went away, growing.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
-# Of the queue's own connections: somebody else's transaction lasts no longer.
-POOL_TIMEOUT_S = 10.0
+# What waits so long for a connection to the queue waits for a server that is gone.
+PATIENCE_S = 5.0
 # Jobs that are over are remembered for a month.
 KEPT_S = 30 * 86_400.0
 PRUNE_EVERY_S = 3_600.0
@@ -63,6 +63,7 @@ class WorkerOptions:
     concurrency: int = 1
     until: Until = "stopped"
     grace_s: float = GRACE_S
+    patience_s: float = PATIENCE_S
     poll_s: float = POLL_S
     retry: RetryPolicy = field(default_factory=RetryPolicy)
 
@@ -126,25 +127,24 @@ class _Service:
     _giving_back: threading.Event = field(default_factory=threading.Event)
     _ending: asyncio.Event = field(default_factory=asyncio.Event)
     _worker: Worker | None = None
+    _has_begun: bool = False
     _pruned_at: float | None = None
 
     async def run(self) -> None:
         """Work in rounds: one ends where the database went away, or there is nothing to do."""
         self._hear_signals()
         pause_s = FIRST_PAUSE_S
-        is_first = True
         while not self._ending.is_set():
             began = time.monotonic()
             try:
-                if not is_first:
+                if self._has_begun:
                     await self._await_stopped_server()
                 if await self._round() and self.options.until != "stopped":
                     return
             except DatabaseUnavailable as error:
-                if is_first:
+                if not self._has_begun:
                     raise
                 self.say(f"{error.message}; looking for it again")
-            is_first = False
             if time.monotonic() - began > LONGEST_PAUSE_S:
                 pause_s = FIRST_PAUSE_S
             await self._pause(pause_s)
@@ -202,6 +202,7 @@ class _Service:
         queue = self._queue(app)
         async with queue.open_async():
             await asyncio.to_thread(self._keep_house, app)
+            self._has_begun = True
             keeper = asyncio.create_task(self._keep_keeping_house(app))
             try:
                 return await self._work(queue)
@@ -246,9 +247,9 @@ class _Service:
         connector = PsycopgConnector(
             conninfo=app.database.url,
             configure=_configure,
-            min_size=1,
+            min_size=0,  # opened, it waits for nobody
             max_size=self.options.concurrency + 3,
-            timeout=POOL_TIMEOUT_S,
+            timeout=self.options.patience_s,
             kwargs={"connect_timeout": CONNECT_TIMEOUT_S, "client_encoding": "UTF8"},
         )
         queue = Queue(connector=connector)
