@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -148,6 +149,30 @@ def test_a_file_of_another_format_than_the_named_one_and_an_unknown_format_are_r
     assert report.events.refused
     with pytest.raises(InvalidInput, match="no format 'word'"):
         app.import_event_files([folder], format_="word")
+
+
+def test_a_file_of_a_folder_that_cannot_be_read_is_told_and_the_others_go_in(
+    app: App, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shut = folder / "chats/returns.json"
+    really = Path.open
+
+    def opened(path: Path, *words: Any, **more: Any) -> Any:
+        if path == shut:
+            raise PermissionError(13, "Permission denied")
+        return really(path, *words, **more)
+
+    monkeypatch.setattr(Path, "open", opened)
+    report = app.import_event_files([folder])
+    assert report.events is not None
+    (refused,) = report.events.refused
+    assert (refused.file, refused.reason) == (
+        str(shut),
+        f"{shut} cannot be read: Permission denied",
+    )
+    assert set(titles(app)) == {SESSION, "rolled"}
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        app.import_event_files([shut])
 
 
 def test_appended_events_are_masked_too(app: App, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,11 +48,23 @@ def _read(
 ) -> Iterator[ReadLine[Event] | RefusedLine]:
     for path in paths:
         for file in _files(path):
-            with _opened(file.path, stdin=stdin) as stream:
-                for read in read_transcript(
-                    stream, name=file.name, format_=format_, is_named=file.is_named
-                ):
-                    yield read if path == STDIN else replace(read, file=str(file.path))
+            for read in _read_one(file, format_=format_, stdin=stdin):
+                yield read if path == STDIN else replace(read, file=str(file.path))
+
+
+def _read_one(
+    file: _File, *, format_: TranscriptFormat, stdin: BinaryIO | None
+) -> Iterator[ReadLine[Event] | RefusedLine]:
+    """Of many files one that cannot be read is told, and the others go in. Errors: InvalidInput."""
+    try:
+        stream = _opened(file.path, stdin=stdin)
+    except InvalidInput as error:
+        if file.is_named:
+            raise
+        yield RefusedLine(line=1, reason=error.message)
+        return
+    with stream as lines:
+        yield from read_transcript(lines, name=file.name, format_=format_, is_named=file.is_named)
 
 
 def _files(path: Path) -> Iterator[_File]:
