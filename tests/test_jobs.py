@@ -1,10 +1,12 @@
 """Jobs on a real database: deferred, run, tried again, cancelled, and nobody else's to see."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import dedent
 
 import psycopg
 import pytest
@@ -190,6 +192,19 @@ def test_open_gaps_are_asked_again_after_an_index_run_that_changed_something(yar
     yard.defer()
     yard.work()  # nothing has changed, and nothing is asked
     assert [job.kind for job in yard.app.jobs("ships").list()] == ["index", "gaps", "index"]
+
+
+def test_the_example_of_the_page_runs(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    page = Path(__file__).parent.parent / "docs" / "how-to" / "run-a-worker.md"
+    example = re.search(r"^    from lastro import.*?(?=^\S)", page.read_text("utf-8"), re.M | re.S)
+    assert example is not None
+    monkeypatch.setenv("LASTRO_HOME", str(yard.settings.home))
+    monkeypatch.setenv("LASTRO_DATABASE_URL", yard.app.database.url)
+    monkeypatch.setenv("LASTRO_EMBEDDER", "deterministic")
+    exec(dedent(example[0]), {"folder": yard.folder})
+    assert capsys.readouterr().out == "queued 0\n"
 
 
 # --- failing
