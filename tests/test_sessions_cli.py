@@ -248,6 +248,8 @@ def test_an_event_can_be_judged_and_is_told_where_it_falls_out(stored: Run, tmp_
     }
     (tmp_path / "golden.jsonl").write_text(json.dumps(question) + "\n")
     assert said(stored, "golden", "import", "golden.jsonl")["notIndexed"] == []
+    told = said(stored, "why", question["question"], "--expect", "talk#m-3")
+    assert (told["point"], told["passage"]["place"]) == ("hit", "talk#m-3")
     run = said(stored, "eval", "run", "golden")
     assert run["results"][0]["hits"][0]["place"] == "session talk, event m-3"
 
@@ -256,6 +258,21 @@ def test_the_nearest_passage_of_a_gap_may_be_an_event(stored: Run) -> None:
     assert said(stored, "search", "how heavy is the crane driver's lunch box")["abstained"]
     (gap,) = said(stored, "gaps")["gaps"]
     assert gap["nearest"]["origin"]["sessionId"] == "talk"
+
+
+def test_an_event_that_is_never_searched_is_told_so(stored: Run) -> None:
+    told = said(stored, "why", "grep", "--expect", "talk#m-2")
+    assert (told["point"], told["said"][:30]) == ("not_indexed", "nothing of talk#m-2 is indexed")
+
+
+@pytest.mark.parametrize("place", ["talk#m-3", "session talk, event m-3", "talk"])
+def test_a_gap_is_accepted_with_an_event_as_its_answer(stored: Run, place: str) -> None:
+    gap = said(stored, "search", "what does the crane driver have for lunch")["gapId"]
+    accepted = said(stored, "gaps", "accept", gap, "--place", place)
+    expected = {"session": "talk"} if place == "talk" else {"session": "talk", "event": "m-3"}
+    (answer,) = accepted["question"]["answers"]
+    assert {key: answer[key] for key in expected} == expected
+    assert accepted["notIndexed"] == []
 
 
 def test_an_erased_session_is_in_no_row_of_a_dump(

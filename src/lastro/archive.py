@@ -80,11 +80,12 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A row of a file; ``line`` counts from 1."""
+    """A row of a file; ``line`` counts from 1, of ``size_bytes``."""
 
     line: int
     kind: str
     values: dict[str, Any]
+    size_bytes: int
 
 
 class Digest:
@@ -180,7 +181,12 @@ def read_rows(stream: BinaryIO, digest: Digest) -> Iterator[Row]:
         if kind not in TABLES or kinds.index(kind) < reached:
             raise bad_line(number, f"{kind!r} is unknown, or in the wrong place")
         reached = kinds.index(kind)
-        yield Row(line=number, kind=kind, values={_snake(key): values[key] for key in values})
+        yield Row(
+            line=number,
+            kind=kind,
+            values={_snake(key): values[key] for key in values},
+            size_bytes=len(line),
+        )
 
 
 def vector_of(text: object) -> NDArray[np.float16]:

@@ -37,7 +37,7 @@ from lastro.golden_lines import parse_questions
 from lastro.golden_sets import find_golden, place_text
 from lastro.judging import judged_chunks
 from lastro.language import detect_language
-from lastro.places import EntityPlace, Place, parse_place
+from lastro.places import EntityPlace, Place, parse_place, session_readings
 from lastro.projects import project_id_of
 from lastro.search import Engine, SearchRequest, hard_filter, search
 from lastro.store import AppConnection, GapRow, HitRow
@@ -167,8 +167,9 @@ class GapLedger:
     ) -> Accepted:
         """Make a gap a question of a golden set, with its own filter, as the set's next version.
 
-        ``places`` answer it (a path, ``path#section``, ``path:10-20``, or the key of an entry), or
-        it is ``unanswerable``. ``language`` is found in the question where none is named.
+        ``places`` answer it (a path, ``path#section``, ``path:10-20``, an entry's key, a session or
+        ``session#event``), or it is ``unanswerable``. ``language`` is found in the question where
+        none is named.
         Errors: Conflict where the set asks it already, InvalidInput.
         """
         if bool(places) == unanswerable:
@@ -247,12 +248,20 @@ def _line(row: GapRow, answers: Sequence[Answer], *, language: str) -> dict[str,
 
 
 def _places(connection: AppConnection, texts: Sequence[str], *, project_id: int) -> Iterator[Place]:
-    """What people write of a file, or the key of an entry that there is and no file is called."""
+    """What people write of a file, or an entry or an event that there is and no file is called."""
     paths = store.file_places(connection, project_id)
     keys = store.entity_documents(connection, texts, project_id=project_id)
     for text in texts:
-        is_entry = text in keys and text not in paths
-        yield EntityPlace(entity=text) if is_entry else parse_place(text, paths=paths)
+        is_file = text in paths
+        if text in keys and not is_file:
+            yield EntityPlace(entity=text)
+            continue
+        session = (
+            None
+            if is_file
+            else store.find_session_place(connection, session_readings(text), project_id=project_id)
+        )
+        yield session or parse_place(text, paths=paths)
 
 
 def _add(

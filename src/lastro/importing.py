@@ -1,8 +1,8 @@
 """The import use case: an exported project into this database, whole or not at all."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby, islice
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -29,6 +29,8 @@ from lastro.writing import Writer, ensure_vector_column
 
 # Rows written at once: of chunks with vectors some megabytes.
 BATCH_ROWS = 200
+# An event may have 16 MB, and PostgreSQL takes a value of 256 MB.
+BATCH_BYTES = 16 * 2**20
 _VECTOR_FIELDS = ("embedding", "embedding_model", "embedding_version")
 
 
@@ -141,7 +143,7 @@ def _prepared(row: Row, fields: set[str], *, held: Vectors | None) -> Row:
         values["state"] = "incomplete"
     if values.get("embedding") is not None:
         values["embedding"] = _vector_text(row.line, values["embedding"], held)
-    return Row(line=row.line, kind=row.kind, values=values)
+    return replace(row, values=values)
 
 
 def _vector_text(line: int, said: object, held: Vectors | None) -> str:
@@ -155,9 +157,17 @@ def _vector_text(line: int, said: object, held: Vectors | None) -> str:
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Neighbours with the same columns, a number of them at once."""
+    """Neighbours with the same columns, a number of them at once; fewer of those that are large."""
     for _, alike in groupby(rows, key=lambda row: tuple(row.values)):
-        while batch := list(islice(alike, BATCH_ROWS)):
+        batch: list[Row] = []
+        size_bytes = 0
+        for row in alike:
+            batch.append(row)
+            size_bytes += row.size_bytes
+            if len(batch) == BATCH_ROWS or size_bytes > BATCH_BYTES:
+                yield batch
+                batch, size_bytes = [], 0
+        if batch:
             yield batch
 
 

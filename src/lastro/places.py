@@ -23,6 +23,8 @@ _PLACE = re.compile(rf"(?P<path>.+?){_PART}", re.DOTALL)
 # No file has a line of ten digits, and Python reads no number of 5,000.
 MAX_LINE_DIGITS = 9
 _WRITE_A_PLACE = "write docs/a.md, docs/a.md#section or docs/a.md:10-20"
+# As reports write a session, and an event of one.
+_SESSION, _EVENT = "session ", ", event "
 # What github-slugger appends to the anchor of a repeated heading.
 _REPEAT = re.compile(r"-\d+")
 # "Install { #install }": attributes that MkDocs and Pandoc read behind a heading's text.
@@ -113,6 +115,25 @@ def parse_place(text: str, *, paths: Iterable[str] = ()) -> FilePlace:
         path=normal_path(path),
         heading=None if heading is None else (unquote(heading),),
         lines=lines,
+    )
+
+
+def session_readings(text: str) -> tuple[SessionPlace, ...]:
+    """What a text may mean as a session or an event of one, the longest name of a session first.
+
+    Hits show ``SESSION#EVENT``, and reports ``session SESSION, event EVENT``. A ``#`` may be part
+    of either name.
+
+    >>> session_readings("talk#m-3")
+    (SessionPlace(session='talk#m-3', event=None), SessionPlace(session='talk', event='m-3'))
+    """
+    body = text.removeprefix(_SESSION)
+    mark = "#" if body == text else _EVENT
+    parts = body.split(mark)
+    split = range(len(parts) - 1, 0, -1)
+    return (
+        SessionPlace(session=body),
+        *(SessionPlace(session=mark.join(parts[:n]), event=mark.join(parts[n:])) for n in split),
     )
 
 

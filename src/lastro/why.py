@@ -8,7 +8,14 @@ from dataclasses import replace
 
 from lastro import store, why_remedies
 from lastro.filters import compile_filter
-from lastro.places import FilePlace, covers, normal_path, parse_place
+from lastro.places import (
+    FilePlace,
+    SessionPlace,
+    covers,
+    normal_path,
+    parse_place,
+    session_readings,
+)
 from lastro.ranking import Ranked
 from lastro.search import Engine, Found, SearchRequest, find, hard_filter
 from lastro.store import AppConnection, ExpectedChunk, Source
@@ -41,6 +48,7 @@ def why(
 
     ``expect`` may be an entry too: its key where no file is called so, or ``entry KEY``. Only who
     is its ``keeper`` is told of one that this search may not see; for anyone else there is none.
+    And it may be a session, or an event as hits show it: ``SESSION#EVENT``.
     Of several chunks there, the one that came furthest; ties by fused rank, then in the order of
     the text. Errors: InvalidInput for a place that is none, and those of ``search``.
     """
@@ -59,6 +67,11 @@ def why(
                 return _explained(connection, stages, entry, known=known, name_source=False)
             if key != expect:
                 return why_remedies.no_such_entry(key, known=known)
+            told = store.find_session_place(
+                connection, session_readings(expect), project_id=project_id
+            )
+            if told is not None:
+                return _of_session(connection, told, stages_of(request, found), known=known)
         place = parse_place(expect, paths=paths)
         named = [path for path in paths if normal_path(path) == place.path]
         if not named:
@@ -83,6 +96,18 @@ def _entry(
     predicate = compile_filter(hard_filter(request, project_id=project_id))
     kept = store.kept_chunks(connection, predicate, [chunk.id for chunk in chunks])
     return [chunk for chunk in chunks if chunk.id in kept]
+
+
+def _of_session(
+    connection: AppConnection, place: SessionPlace, stages: Stages, *, known: Why
+) -> Why:
+    chunks = store.expected_chunks(
+        connection, [place.session], project_id=stages.found.project.id, kind="session"
+    )
+    there = [chunk for chunk in chunks if covers(place, chunk.place)]
+    if not there:
+        return why_remedies.no_such_event(place, known=known)
+    return _explained(connection, stages, there, known=known, name_source=False)
 
 
 def _before_any_point(request: SearchRequest, found: Found, *, expect: str) -> Why:

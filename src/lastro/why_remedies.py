@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
-from lastro.places import ChunkPlace, FilePlace, covers, folded
+from lastro.places import ChunkPlace, FilePlace, SessionPlace, covers, folded
 from lastro.ranking import MAX_K
 from lastro.why_findings import RULES, Bar, Passage, Standing, Why
 
@@ -56,6 +56,17 @@ def no_such_entry(key: str, *, known: Why) -> Why:
         point="not_indexed",
         said=f"there is no entry {key} that this search may find",
         remedy="see the keys with `lastro kb list`",
+    )
+
+
+def no_such_event(place: SessionPlace, *, known: Why) -> Why:
+    """Of a session that is in the log, in which nothing is indexed at ``place``."""
+    what = place.session if place.event is None else f"{place.session}#{place.event}"
+    return replace(
+        known,
+        point="not_indexed",
+        said=f"nothing of {what} is indexed; of events only what was said is, by people or agents",
+        remedy="see them with `lastro sessions show`, or run `lastro sessions index`",
     )
 
 

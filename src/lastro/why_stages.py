@@ -236,6 +236,8 @@ def standings(
         place = f"{item.candidate.place}{lines}{_of_source(source)}"
         if row is not None and row.entity_key is not None:
             place = _entry(row.entity_key)
+        elif row is not None and row.session_id is not None:
+            place = _event(row.session_id, row.event_id)
         told.append(standing_of(item, place, stages=stages))
     return tuple(told)
 
@@ -253,10 +255,8 @@ def standing_of(item: Ranked, place: str, *, stages: Stages) -> Standing:
 
 def passage_of(chunk: ExpectedChunk, *, name_source: bool) -> Passage:
     """An expected chunk as ``why`` tells of it."""
-    lines = f"{chunk.path}:{chunk.line_start}-{chunk.line_end}"
-    source = chunk.source if name_source else None
     return Passage(
-        place=f"{lines}{_of_source(source)}" if chunk.entity is None else _entry(chunk.entity),
+        place=_place_of(chunk, source=chunk.source if name_source else None),
         source=chunk.source,
         heading_path=tuple(chunk.heading_path),
         anchor=chunk.anchor,
@@ -264,6 +264,18 @@ def passage_of(chunk: ExpectedChunk, *, name_source: bool) -> Passage:
         status=chunk.status,
         has_vector=chunk.has_vector,
     )
+
+
+def _place_of(chunk: ExpectedChunk, *, source: str | None) -> str:
+    if chunk.entity is not None:
+        return _entry(chunk.entity)
+    if chunk.session is not None:
+        return _event(chunk.session, chunk.event)
+    return f"{chunk.path}:{chunk.line_start}-{chunk.line_end}{_of_source(source)}"
+
+
+def _event(session: str, event: str | None) -> str:
+    return f"{session}#{event}"
 
 
 def _entry(key: str) -> str:

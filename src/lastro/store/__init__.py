@@ -167,6 +167,7 @@ from lastro.store.sessions import (
     end_session,
     events_after,
     find_event,
+    find_session_place,
     session_states,
 )
 from lastro.store.usage import (
@@ -300,6 +301,7 @@ __all__ = [
     "find_profile",
     "find_project",
     "find_run",
+    "find_session_place",
     "folder_projects",
     "forget_embeddings",
     "forget_lost_nearest",

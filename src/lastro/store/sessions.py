@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 from lastro.db.pool import AppConnection
 from lastro.errors import Contention
 from lastro.event import INDEXED_TYPES, TITLE_TYPE, Event, StorableEvent
+from lastro.places import SessionPlace
 from lastro.sql import load_queries
 
 # The columns of a staged event, which binary COPY must be told.
@@ -177,6 +178,15 @@ def session_states(
             load_queries("sessions")["session_states"],
             {"project_id": project_id, "sessions": None if sessions is None else list(sessions)},
         ).fetchall()
+
+
+def find_session_place(
+    connection: AppConnection, readings: Sequence[SessionPlace], *, project_id: int
+) -> SessionPlace | None:
+    """The first of ``readings`` whose session there is."""
+    names = [reading.session for reading in readings]
+    known = {state.id for state in session_states(connection, project_id, sessions=names)}
+    return next((reading for reading in readings if reading.session in known), None)
 
 
 def end_session(connection: AppConnection, session: str, *, project_id: int) -> bool:

@@ -21,7 +21,7 @@ from lastro.types import Scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedChunk:
-    """A chunk of a file or an entry, whatever its status."""
+    """A chunk of a file, a session or an entry, whatever its status."""
 
     id: UUID
     source: str | None
@@ -30,6 +30,8 @@ class ExpectedChunk:
     anchor: str | None
     line_start: int | None
     line_end: int | None
+    session: str | None
+    event: str | None
     entity: str | None
     scope: Scope
     status: str
@@ -44,6 +46,8 @@ class ExpectedChunk:
             anchor=self.anchor,
             line_start=self.line_start,
             line_end=self.line_end,
+            session=self.session,
+            event=self.event,
             entity=self.entity,
         )
 
@@ -69,9 +73,9 @@ def expected_chunks(
     places: Sequence[str],
     *,
     project_id: int,
-    kind: Literal["file", "entity"],
+    kind: Literal["file", "session", "entity"],
 ) -> list[ExpectedChunk]:
-    """Every chunk of the files or entries at ``places``, in the order of their text."""
+    """Every chunk of the files, sessions or entries at ``places``, in the order of their text."""
     with connection.cursor(row_factory=class_row(ExpectedChunk)) as cursor:
         return cursor.execute(
             load_queries("why")["expected_chunks"],

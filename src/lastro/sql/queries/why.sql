@@ -9,12 +9,12 @@ GROUP BY place
 ORDER BY place;
 
 -- name: expected_chunks
--- The chunks of the named files or entries, published or not, in the order of their text.
+-- The chunks of the named files, sessions or entries, published or not, in the order of their text.
 -- Indexes documents_place_key and chunks_ordinal_key.
 SELECT
     c.id, d.source, c.source_path AS path,
     coalesce(c.heading_path, ARRAY[]::text[]) AS heading_path, c.anchor, c.line_start, c.line_end,
-    c.entity_key AS entity, c.scope, c.status, c.embedding_model IS NOT NULL AS has_vector
+    c.session_id AS session, c.event_id AS event, c.entity_key AS entity, c.scope, c.status, c.embedding_model IS NOT NULL AS has_vector
 FROM lastro.documents AS d
 JOIN lastro.chunks AS c ON c.project_id = d.project_id AND c.document_id = d.id
 WHERE d.project_id = %(project_id)s::bigint AND d.kind = %(kind)s::text
