@@ -551,9 +551,12 @@ class App:
         """Mark a session as ended, and index it. Errors: NotFound."""
         from lastro import sessions
 
-        return sessions.end_session(
+        report = sessions.end_session(
             self.database, session, project=self.project_name(project), writer=self.writer()
         )
+        if report.embedding.available:
+            self._watch_over(report.project)
+        return report
 
     def session_event(self, session: str, event: str, *, project: str | None = None) -> "Event":
         """The event that a citation names. Errors: NotFound, the same for any cause."""
