@@ -206,7 +206,8 @@ def test_without_the_program_a_commit_goes_on_as_ever(
 def test_a_commit_waits_for_nothing_and_no_descriptor_is_held(folder: Path, tmp_path: Path) -> None:
     """The run sleeps for a minute: whoever reads what the commit wrote is at the end at once."""
     program = tmp_path / "program"
-    program.write_text(f'#!/bin/sh\necho $$ >"{tmp_path}/pid"\nexec sleep 60\n')
+    pid = tmp_path / "pid"
+    program.write_text(f'#!/bin/sh\necho $$ >"{pid}.new"\nmv "{pid}.new" "{pid}"\nexec sleep 60\n')
     program.chmod(0o755)
     install_hooks(folder, command=[str(program), "hook", "run"])
     (folder / "docs/b.md").write_text("# B\n")
@@ -220,12 +221,12 @@ def test_a_commit_waits_for_nothing_and_no_descriptor_is_held(folder: Path, tmp_
     )  # fmt: skip
     os.close(write_end)
     assert done.stderr == b""
-    assert wait_until((tmp_path / "pid").exists)
+    assert wait_until(pid.exists)
     readable, _, _ = select.select([read_end], [], [], 5)
     assert readable
     assert os.read(read_end, 1) == b""  # its end: nobody holds the other side
     os.close(read_end)
-    os.kill(int((tmp_path / "pid").read_text()), 9)
+    os.kill(int(pid.read_text()), 9)
 
 
 def test_many_commits_in_a_row_start_few_programs(folder: Path, tmp_path: Path) -> None:
