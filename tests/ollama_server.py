@@ -31,14 +31,16 @@ def vectors_of(texts: Sequence[str], width: int) -> list[list[float]]:
 class Script:
     """What the server is and does; every list of requests grows as they come.
 
-    ``answer`` may replace a reply's list of vectors; ``refuse`` names texts (by a part of them)
-    that are answered with ``refuse_status``; ``fail_after`` texts every request is a 500;
-    ``gone``, it answers nothing at all; ``only_embeds`` is an older or other server, without the
-    list of models; ``counts_tokens`` says whether a reply counts them.
+    ``widths`` are those of single models, each with vectors of its own; ``answer`` may replace a
+    reply's list of vectors; ``refuse`` names texts (by a part of them) that are answered with
+    ``refuse_status``; ``fail_after`` texts every request is a 500; ``gone``, it answers nothing at
+    all; ``only_embeds`` is an older or other server, without the list of models;
+    ``counts_tokens`` says whether a reply counts them.
     """
 
     models: dict[str, str] = field(default_factory=lambda: {"nomic-embed-text:latest": DIGEST})
     width: int = 768
+    widths: dict[str, int] = field(default_factory=dict)
     delay_s: float = 0.0
     delay_per_text_s: float = 0.0
     answer: Callable[[list[Any]], Any] = lambda vectors: vectors
@@ -125,13 +127,19 @@ class _Handler(BaseHTTPRequestHandler):
         script.embedded += len(texts)
         said = {
             "model": asked["model"],
-            "embeddings": script.answer(vectors_of(texts, script.width)),
+            "embeddings": script.answer(self._vectors(asked["model"], texts)),
             "total_duration": 14_143_917,
             "load_duration": 1_019_500,
         }
         if script.counts_tokens:
             said["prompt_eval_count"] = script.tokens or sum(len(t) // 4 for t in texts)
         return 200, json.dumps(said).encode()
+
+    def _vectors(self, model: str, texts: list[str]) -> list[list[float]]:
+        width = self.server.script.widths.get(model)
+        if width is None:
+            return vectors_of(texts, self.server.script.width)
+        return vectors_of([f"{model} {text}" for text in texts], width)
 
     def _wait(self, seconds: float) -> None:
         self.server.stopping.wait(seconds)

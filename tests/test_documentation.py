@@ -48,6 +48,7 @@ from lastro.runs import Run
 from lastro.sources.files import MISSING_CONTENT, FilePatterns
 from lastro.sources.hooks import Hooks
 from lastro.store import SelfCheck
+from lastro.switching import EmbedderRef, EmbedderStatus, SwitchReport, SwitchState
 from lastro.terms import SCOPE_FLOOR
 from lastro.types import (
     Adr,
@@ -259,15 +260,14 @@ def test_every_check_of_the_doctor_is_documented():
 @pytest.mark.parametrize(
     "value",
     [
-        Accepted, Adr, Check, Coverage, Degraded, Dismissed, DocumentCounts, EmbeddedStatus,
-        EmbeddingCounts, EntityReport, EntitySummary, Erased, Exported, FileNote,
-        AppendReport, EventCounts, SessionCounts, SessionReport, SessionSummary,
-        FileOrigin, Gap, GoldenImport, GoldenSummary, GoldenUsed, Hit, Hooks, Imported,
-        IndexReport, Job, JobError, JobProgress, KnownProfile, LineCounts, MonthlySpend,
-        Nearest, Outcome, Profile, ProjectSummary, RefusedLine, Resolved, RuleReport, Run,
-        ScopeCoverage, SelfCheck,
-        SourceCoverage, Sweep, Swept, Thresholds, Upgrade, Usage, UsageLine, Why,
-        Workers,
+        Accepted, Adr, AppendReport, Check, Coverage, Degraded, Dismissed, DocumentCounts,
+        EmbeddedStatus, EmbedderRef, EmbedderStatus, EmbeddingCounts, EntityReport, EntitySummary,
+        Erased, EventCounts, Exported, FileNote, FileOrigin, Gap, GoldenImport, GoldenSummary,
+        GoldenUsed, Hit, Hooks, Imported, IndexReport, Job, JobError, JobProgress, KnownProfile,
+        LineCounts, MonthlySpend, Nearest, Outcome, Profile, ProjectSummary, RefusedLine, Resolved,
+        RuleReport, Run, ScopeCoverage, SelfCheck, SessionCounts, SessionReport, SessionSummary,
+        SourceCoverage, Sweep, Swept, SwitchReport, SwitchState, Thresholds, Upgrade, Usage,
+        UsageLine, Why, Workers,
     ],
 )  # fmt: skip
 def test_each_field_of_a_printed_value_is_documented(value: type):

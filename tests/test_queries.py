@@ -37,6 +37,7 @@ from lastro.legs import (
 )
 from lastro.profiles import DEFAULT
 from lastro.sql import load_queries
+from lastro.store import ActiveEmbedder
 from lastro.types import LanguageStatistics
 
 SOURCE = Path(lastro.__file__).parent
@@ -107,6 +108,10 @@ def library_url(server_url: str, template: str) -> Iterator[str]:
             store.add_vector_index(connection)
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("VACUUM (ANALYZE) lastro.chunks, lastro.documents")
+            # A switch to another embedder is under way, whose columns some queries name.
+            other = ActiveEmbedder(id="n", version="1", dimension=WIDTH, fingerprint="other")
+            store.begin_switch(connection, other)
+            store.index_missing(connection)
         yield url
 
 
@@ -487,9 +492,13 @@ UTILITY = {
     "add_vector_column", "add_vector_index", "copy_rows", "create_database", "create_extension",
     "create_ledger", "create_scratch", "drop_abandoned", "drop_scratch", "drop_staged_rows",
     "own_database", "settle", "settle_database", "stage_rows", "vacuum_erased",
-    "copy_events", "drop_staged_events", "stage_events",
+    "copy_events", "drop_staged_events", "stage_events", "add_next_columns", "drop_next_columns",
+    "drop_next_index", "index_missing", "index_next", "lock_searches",
+    "swap_vectors", "vacuum_switched", "validate_next",
 }  # fmt: skip
-OWNERS = {"forget_samples", "record_migration", "set_active_embedder"}
+OWNERS = {
+    "forget_samples", "forget_switch", "record_migration", "record_switch", "set_active_embedder",
+}  # fmt: skip
 # What is understood only after the statement that stages rows for it.
 STAGED_BY = {
     "insert_rows": "stage_rows",
@@ -641,6 +650,9 @@ PARAMETERS: dict[str, Any] = {
     "delete_golden_version.version": 1,
     "forget_embeddings.questions": 0,
     "set_active_embedder.id": "m",
+    "record_switch.id": "m",
+    "new": "print",
+    "old": "other",
     "cache_embeddings.embeddings": [bytes(4 * WIDTH)],
 }
 SLOTS: dict[str, Composable] = {
@@ -735,6 +747,7 @@ def test_each_file_of_queries_is_called_by_one_module_alone() -> None:
         ("runs", "store/runs.py"),
         ("search", "store/search.py"),
         ("self_checks", "store/self_checks.py"),
+        ("switch", "store/switch.py"),
         ("upgrade", "db/upgrade.py"),
         ("usage", "store/usage.py"),
         ("vectors", "store/vectors.py"),

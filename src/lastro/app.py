@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from shutil import disk_usage
 from typing import TYPE_CHECKING, BinaryIO
 
 from lastro import adoption, projects
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from lastro.sessions import ReadEvents
     from lastro.sources.clones import Clones
     from lastro.sources.hooks import Hooks
+    from lastro.switching import EmbedderRef, EmbedderStatus, SwitchReport
     from lastro.usage import Usage
     from lastro.watching import Pace, Watched
     from lastro.why_findings import Why
@@ -70,6 +72,10 @@ STATUS_SILENCE_S = 15.0
 
 def _unseen(_done: int, _total: int) -> None:
     """Progress that nobody looks at."""
+
+
+def _unheard(_said: str) -> None:
+    """Steps that nobody listens to."""
 
 
 def embedded(settings: Settings) -> EmbeddedPostgres:
@@ -874,6 +880,69 @@ class App:
         if self.engine.usage is not None:
             self.engine.usage.flush()
         return usage(self.database, self.settings.metering, since=since, project=project)
+
+    def embedder_status(self) -> "EmbedderStatus":
+        """Whose vectors are searched, and how far a switch to others is."""
+        from lastro import switching
+
+        return switching.status(self.database, self.settings.embedder)
+
+    def switch_embedder(
+        self,
+        name: str,
+        *,
+        progress: Progress | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> "SwitchReport":
+        """Search with another embedder from now on; see ``lastro.switching.switch`` for errors.
+
+        This ``App`` then uses it. Others must be set to it.
+        """
+        from lastro import self_calibration, switching
+
+        settings = replace(self.settings, embedder=name)
+        new = _embedder(settings)
+        own_server = settings.database_url is not None
+        report = switching.switch(
+            self.database,
+            admin_url=self._admin_url,
+            old=self._active_embedder(),
+            new=new,
+            pipeline=self.writer().pipeline,
+            free_bytes=None if own_server else disk_usage(settings.home).free,
+            progress=progress or _unseen,
+            say=say or _unheard,
+        )
+        self.settings, self.embedder = settings, new
+        self.profiles = load_profiles(settings.profiles, embedder=new.id)
+        self.engine = replace(self.engine, embedder=new, profiles=self.profiles)
+        for project in self.projects():
+            self_calibration.watch_over(
+                self.database,
+                new,
+                self.profiles,
+                project=project.slug,
+                languages=settings.languages,
+            )
+        return report
+
+    def abandon_switch(self) -> "EmbedderRef":
+        """Give up a switch to another embedder; see ``lastro.switching.abandon`` for errors."""
+        from lastro import switching
+
+        return switching.abandon(self.database, self._admin_url)
+
+    def _active_embedder(self) -> Embedder | None:
+        """The embedder that made the vectors, as far as these settings can tell."""
+        from lastro import switching
+
+        active = switching.status(self.database, self.settings.embedder).active
+        if active is None or active.id == self.embedder.id:
+            return self.embedder
+        try:
+            return _embedder(replace(self.settings, embedder=active.id))
+        except LastroError:
+            return None  # of another release, say
 
     def coverage(self, project: str | None = None) -> Coverage:
         """How much of a project is indexed, and how far its sources moved on. Errors: NotFound."""

@@ -11,10 +11,10 @@ from lastro import store
 from lastro.batching import Fed, as_degraded, feed
 from lastro.db.pool import Database
 from lastro.embedders import Embedder, Role, Served, fingerprint
-from lastro.errors import EmbedderMismatch, ProviderError
+from lastro.errors import Contention, EmbedderMismatch, ProviderError
 from lastro.graphemes import is_blank
 from lastro.metering import ProjectMeter, UsageLater, identifying
-from lastro.store import ActiveEmbedder
+from lastro.store import ActiveEmbedder, AppConnection, Corpus
 from lastro.types import Degraded
 
 # No search waits for the disk, several milliseconds: a crash of the server costs the vectors of the
@@ -120,15 +120,31 @@ def require_same(active: ActiveEmbedder, embedder: Embedder) -> None:
         raise mismatch(active, embedder)
 
 
+def require_space(
+    connection: AppConnection, corpus: Corpus, *, space: str, embedder: Embedder
+) -> None:
+    """Refuse to compare a vector of ``space``, a fingerprint, with those of another embedder.
+
+    ``corpus`` was read in this transaction, in which the answer then stays true.
+    Errors: Contention where the embedder was switched since its snapshot, EmbedderMismatch.
+    """
+    if not corpus.is_current:
+        raise Contention("the embedder was switched meanwhile", remedy="run it again")
+    if corpus.embedder != space:
+        active = store.active_embedder(connection)
+        assert active is not None
+        raise mismatch(active, embedder)
+
+
 def mismatch(active: ActiveEmbedder, embedder: Embedder) -> EmbedderMismatch:
     """The error that names both embedders and the way out."""
-    another = "index into another database (LASTRO_HOME or LASTRO_DATABASE_URL)"
+    way_out = f"switch with `lastro embedder switch {embedder.id}`"
     return EmbedderMismatch(
         f"this database holds vectors of {active.id} {active.version} "
         f"({active.dimension} dimensions), but {_named(active, embedder)} is configured",
-        remedy=f"set LASTRO_EMBEDDER={active.id}, or {another}"
+        remedy=f"set LASTRO_EMBEDDER={active.id}, or {way_out}"
         if active.id != embedder.id
-        else f"undo the change of its weights, prefixes or release, or {another}",
+        else f"undo the change of its weights, prefixes or release, or {way_out}",
     )
 
 

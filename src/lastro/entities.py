@@ -52,8 +52,10 @@ def upsert_entities(
     writer.require_embedder()
     with database.transaction() as connection:
         tenant = store.ensure_project(connection, project)
-    with turn(database, tenant.id):
+    with turn(database, tenant.id) as at_once:
         project_named(database, project)  # who came before may have erased it
+        if not at_once:
+            writer.require_embedder()  # or switched to another embedder
         # Before what is new, so that a text that is refused now is not asked for twice.
         writer.repair(tenant.id)
         stored = _stored(database, entities, project_id=tenant.id)

@@ -22,6 +22,7 @@ from lastro.archive import (
 )
 from lastro.db.pool import Database, savepoint, set_local
 from lastro.embedders import Embedder, fingerprint
+from lastro.embedding import mismatch
 from lastro.errors import Conflict, EmbedderMismatch, InvalidInput
 from lastro.store import AppConnection
 from lastro.types import EmbeddingCounts
@@ -69,6 +70,8 @@ def import_project(
     with database.transaction() as connection:
         project_id = _new_project(connection, slug)
         set_local(connection, projects=[project_id])
+        if held is not None:
+            _require_still(connection, held, writer.embedder)
         counts = _store(connection, stream, digest, project_id=project_id, held=held)
         store.refresh_statistics(connection, project_id)
         if not counts["vectorScale"] or held is None:
@@ -98,6 +101,13 @@ def _take_over(database: Database, held: Vectors, embedder: Embedder, *, admin_u
         is_there = store.vector_dimension(connection) is not None
     if not is_there:
         ensure_vector_column(admin_url, embedder)
+
+
+def _require_still(connection: AppConnection, held: Vectors, embedder: Embedder) -> None:
+    """Take in no vectors among those of another embedder. Errors: EmbedderMismatch."""
+    active = store.active_embedder(connection)
+    if active is not None and active.fingerprint != held.fingerprint:
+        raise mismatch(active, embedder)
 
 
 def _new_project(connection: AppConnection, slug: str) -> int:

@@ -145,6 +145,8 @@ def index(
         project = store.ensure_project(connection, slug)
     with turn(database, project.id) as at_once:
         if not at_once:
+            # What was waited for may have been a switch to another embedder.
+            writer.require_embedder()
             # The run that was waited for may have indexed a later commit than ours was then.
             listing = _list(request, place, clones=clones, patterns=patterns)
         source, stored = _register(database, request, listing, project=project, name=name)

@@ -16,7 +16,7 @@ from lastro.adoption import resolve
 from lastro.citing import highlighter, to_hit
 from lastro.db.pool import Database, retried, translated
 from lastro.embedders import Embedder
-from lastro.embedding import embed_texts, require_same
+from lastro.embedding import embed_texts, require_same, require_space
 from lastro.entry_filter import parse_filter
 from lastro.errors import InvalidInput, StatementTimeout
 from lastro.filters import HardFilter, Predicate, compile_filter, parse_scopes
@@ -218,12 +218,16 @@ def hard_filter(request: SearchRequest, *, project_id: int) -> HardFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """A request that can be answered: its words, its vector, its filter, and whose rows."""
+    """A request that can be answered: its words, its vector, its filter, and whose rows.
+
+    ``space`` is that of the vector, by its embedder's fingerprint.
+    """
 
     query: str
     predicate: Predicate
     project: Project
     profile: str | Profile
+    space: str | None
     embedding: NDArray[np.float32] | None
     rules: ruling.Asked
 
@@ -250,15 +254,16 @@ def _find(
     """
     query = _checked_query(request)
     with engine.database.session() as connection:
-        tenant, has_vectors = _opening(connection, engine.embedder, project)
+        tenant, space = _opening(connection, engine.embedder, project)
     hard = hard_filter(request, project_id=tenant.id)
     predicate = compile_filter(hard)  # what is refused is refused before it is embedded
-    embedding, degraded = _embed_query(engine, query, project=tenant, has_vectors=has_vectors)
+    embedding, degraded = _embed_query(engine, query, project=tenant, space=space)
     asked = _Asked(
         query=query,
         predicate=predicate,
         project=tenant,
         profile=request.profile,
+        space=space,
         embedding=embedding,
         rules=ruling.asked(query, request.filter, entries=hard.entries, functions=request.rules),
     )
@@ -292,6 +297,8 @@ def _found(
         embedder=engine.embedder.id,
     )
     corpus = store.corpus(connection, project_id)
+    if asked.space is not None:
+        require_space(connection, corpus, space=asked.space, embedder=engine.embedder)
     vector, lexical = _legs(connection, engine, asked, corpus=corpus, profile=profile, late=late)
     candidates, rulings = join_legs(vector, lexical), dict[UUID, Ruling]()
     if profile.rule_weight and "rules" not in late:
@@ -386,21 +393,23 @@ def _checked_query(request: SearchRequest) -> str:
     return query
 
 
-def _opening(connection: AppConnection, embedder: Embedder, slug: str) -> tuple[Project, bool]:
-    """The project, and whether its database has vectors, which must be those of ``embedder``.
+def _opening(
+    connection: AppConnection, embedder: Embedder, slug: str
+) -> tuple[Project, str | None]:
+    """The project, and whose vectors its database has, which must be those of ``embedder``.
 
     Errors: NotFound, EmbedderMismatch.
     """
     project, active, width = store.opening(connection, slug)
     if active is not None:
         require_same(active, embedder)
-    return project, active is not None and width is not None
+    return project, None if active is None or width is None else active.fingerprint
 
 
 def _embed_query(
-    engine: Engine, query: str, *, project: Project, has_vectors: bool
+    engine: Engine, query: str, *, project: Project, space: str | None
 ) -> tuple[NDArray[np.float32] | None, list[Degraded]]:
-    if not has_vectors:
+    if space is None:
         detail = "the index has no vectors yet; run `lastro index`"
         return None, [Degraded(part="vector", reason="vectors_missing", detail=detail)]
     embedded = embed_texts(

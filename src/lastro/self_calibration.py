@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lastro import adoption, store
 from lastro.db.pool import AppConnection, Database
 from lastro.embedders import Embedder, fingerprint
-from lastro.embedding import embed_texts
+from lastro.embedding import embed_texts, require_space
 from lastro.filters import HardFilter, compile_filter
 from lastro.legs import read_query, run_lexical_leg
 from lastro.profiles import DEFAULT, Profile
@@ -147,7 +147,12 @@ def _look(
             if vector is None:
                 continue
             found = _found_by_words(
-                connection, sentence, vector, project_id=project_id, languages=languages
+                connection,
+                sentence,
+                vector,
+                embedder=embedder,
+                project_id=project_id,
+                languages=languages,
             )
             own = rows[number].id
             places = [row.id for row in found]
@@ -178,11 +183,13 @@ def _found_by_words(
     sentence: str,
     vector: NDArray[np.float32],
     *,
+    embedder: Embedder,
     project_id: int,
     languages: Sequence[str],
 ) -> list[store.LegRow]:
     """The rows that the words of a sentence find, best first: its own, and those nearest to it."""
     corpus = store.corpus(connection, project_id)
+    require_space(connection, corpus, space=fingerprint(embedder), embedder=embedder)
     read = read_query(
         connection,
         sentence,

@@ -53,8 +53,10 @@ def index_sessions(
     Errors: EmbedderMismatch, NotFound where the project was erased meanwhile.
     """
     writer.require_embedder()
-    with turn(database, project.id):
+    with turn(database, project.id) as at_once:
         project_named(database, project.slug)  # who came before may have erased it
+        if not at_once:
+            writer.require_embedder()  # or switched to another embedder
         # Before what is new, so that a text that is refused now is not asked for twice.
         writer.repair(project.id)
         with database.transaction(projects=[project.id]) as connection:

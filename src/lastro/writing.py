@@ -20,7 +20,7 @@ from lastro.embedding import embed_texts, mismatch, require_same
 from lastro.errors import DimensionMismatch, ProviderError
 from lastro.graphemes import is_blank
 from lastro.metering import ProjectMeter, identifying
-from lastro.store import ActiveEmbedder
+from lastro.store import ActiveEmbedder, AppConnection
 from lastro.types import Degraded, EmbeddingCounts, FileNote
 
 # Batches that are stored at a time. A row takes the server 0.3 ms, 1.5 ms where the vectors have
@@ -100,7 +100,7 @@ class Writer:
         """
         vectors = self._embed(
             [text for item in batch for text in item.texts],
-            places=[(c.id, _note(item.document.place, c)) for item in batch for c in item.chunks],
+            places=[(c.id, note(item.document.place, c)) for item in batch for c in item.chunks],
             project_id=project_id,
         )
         self._await(STORERS - 1)
@@ -145,6 +145,8 @@ class Writer:
     ) -> None:
         chunks = [chunk for item in batch for chunk in item.chunks]
         with self.database.transaction(projects=[project_id]) as connection:
+            if made_by is not None:
+                self._require_still(connection)
             store.delete_documents(connection, stale, project_id=project_id)
             if batch:
                 documents = list(_with_states(batch, vectors))
@@ -192,7 +194,7 @@ class Writer:
             rows = [row for row in rows if row.id not in self._refused_rows]
             texts = [embedded_text(row) for row in rows]
             blank += [row.id for row, text in zip(rows, texts, strict=True) if is_blank(text)]
-            places = [(row.id, _note(row.place, row)) for row in rows]
+            places = [(row.id, note(row.place, row)) for row in rows]
             vectors = self._embed(texts, places=places, project_id=project_id)
             done = [(row.id, v) for row, v in zip(rows, vectors, strict=True) if v is not None]
             if done:
@@ -202,6 +204,7 @@ class Writer:
 
     def _complete(self, project_id: int, done: list[tuple[UUID, NDArray[np.float32]]]) -> None:
         with self.database.transaction(projects=[project_id]) as connection:
+            self._require_still(connection)
             store.set_embeddings(
                 connection,
                 done,
@@ -209,6 +212,12 @@ class Writer:
                 model=self.embedder.id,
                 version=self.embedder.version,
             )
+
+    def _require_still(self, connection: AppConnection) -> None:
+        """Write no vector among those of another embedder. Errors: EmbedderMismatch."""
+        active = store.active_embedder(connection)
+        if active is not None and active.fingerprint != fingerprint(self.embedder):
+            raise mismatch(active, self.embedder)
 
     def _embed(
         self, texts: Sequence[str], *, places: Sequence[tuple[UUID, FileNote]], project_id: int
@@ -271,7 +280,7 @@ def ensure_vector_column(admin_url: str, embedder: Embedder) -> None:
             )
 
 
-def _note(path: str, chunk: store.ChunkRow | store.UnembeddedChunk) -> FileNote:
+def note(path: str, chunk: store.ChunkRow | store.UnembeddedChunk) -> FileNote:
     """Where a text stands, as the report says it when it has no vector."""
     lines = f" for lines {chunk.line_start}-{chunk.line_end}" if chunk.line_start else ""
     return FileNote(path=path, reason=f"no vector{lines}")

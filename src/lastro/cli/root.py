@@ -15,6 +15,7 @@ from lastro.cli import (
     calibrate,
     configuration,
     database,
+    embedder,
     erasing,
     evaluate,
     gaps,
@@ -59,6 +60,7 @@ app.command("usage")(usage.usage)
 app.command("init")(database.init)
 app.command("worker")(jobs.worker)
 app.add_typer(database.app, name="db")
+app.add_typer(embedder.app, name="embedder")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(gaps.app, name="gaps")
 app.add_typer(golden.app, name="golden")

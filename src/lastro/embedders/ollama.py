@@ -348,8 +348,8 @@ class OllamaEmbedder:
         return EmbedderMismatch(
             f"this database holds vectors of {self.id} {before.version}, but the server's "
             f"{self.id} is {version} now: the model was pulled again",
-            remedy="give the server the model that it had, or index into another database "
-            "(LASTRO_HOME or LASTRO_DATABASE_URL)",
+            remedy="give the server the model that it had, or switch with "
+            f"`lastro embedder switch {self.id}`",
         )
 
     # --- batches

@@ -73,7 +73,8 @@ class Corpus:
     ``statistics`` are of the last refresh, most rows first. ``indexed`` counts rows of all projects
     in the vector index, as the server last did; ``incomplete`` documents without all their
     vectors, and ``unfinished`` sources with a run that has not ended. ``has_words`` says whether
-    the project has words of its own.
+    the project has words of its own. ``embedder`` made the vectors, by its fingerprint, unless the
+    embedder was switched since the transaction's snapshot: then it is not ``is_current``.
     """
 
     statistics: Sequence[LanguageStatistics]
@@ -81,6 +82,8 @@ class Corpus:
     incomplete: int
     unfinished: int
     has_words: bool = False
+    embedder: str | None = None
+    is_current: bool = True
 
     @property
     def row_count(self) -> int:
@@ -122,6 +125,8 @@ def corpus(connection: AppConnection, project_id: int) -> Corpus:
         incomplete=row[5],
         unfinished=row[6],
         has_words=row[7],
+        embedder=row[8],
+        is_current=row[9],
     )
 
 

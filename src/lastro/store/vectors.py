@@ -71,7 +71,10 @@ def add_vector_index(connection: AppConnection) -> None:
 
 
 def active_embedder(connection: AppConnection) -> ActiveEmbedder | None:
-    """The embedder of this database's vectors; None before the first."""
+    """The embedder of this database's vectors; None before the first.
+
+    It stays that one until the transaction ends: a switch waits for whoever read this.
+    """
     with connection.cursor(row_factory=class_row(ActiveEmbedder)) as cursor:
         return cursor.execute(load_queries("vectors")["active_embedder"]).fetchone()
 

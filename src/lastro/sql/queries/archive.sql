@@ -1,12 +1,15 @@
 -- A project's rows out of the tables and into them; called only by store/archive.py.
 
 -- name: table_fields
--- Columns that hold a table's own values, but the project and the vector.
+-- Columns that hold a table's own values, but the project and the vector, and vectors that a
+-- switch to another embedder makes.
 SELECT a.attname::text
 FROM pg_catalog.pg_attribute AS a
 WHERE a.attrelid = ('lastro.' || %(table)s::text)::regclass AND a.attnum > 0
     AND NOT a.attisdropped AND a.attgenerated = ''
-    AND a.attname NOT IN ('project_id', 'embedding')
+    AND a.attname NOT IN (
+        'project_id', 'embedding', 'next_embedding', 'next_model', 'next_version'
+    )
 ORDER BY a.attnum;
 
 -- name: archived_rows

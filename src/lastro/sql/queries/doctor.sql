@@ -58,13 +58,15 @@ WHERE i.relnamespace = 'lastro'::regnamespace
 ORDER BY i.relname;
 
 -- name: lacking_rights
--- What the application's role needs of each table and has not; three it may only read.
+-- What the application's role needs of each table and has not; four it may only read.
 SELECT c.relname || ' ' || r.privilege
 FROM pg_catalog.pg_class AS c
 CROSS JOIN (VALUES (1, 'SELECT'), (2, 'INSERT'), (3, 'UPDATE'), (4, 'DELETE'))
     AS r (place, privilege)
 WHERE c.relnamespace = 'lastro'::regnamespace AND c.relkind IN ('r', 'p', 'v')
-    AND (r.place = 1 OR c.relname NOT IN ('active_embedder', 'migrations', 'searchable'))
+    AND (r.place = 1 OR c.relname NOT IN (
+        'active_embedder', 'embedder_switch', 'migrations', 'searchable'
+    ))
     AND NOT has_table_privilege('lastro_app', c.oid, r.privilege)
 ORDER BY c.relname, r.place;
 

@@ -18,7 +18,10 @@ WHERE p.slug = %(slug)s;
 -- By language, most rows first, rows and mean lengths at the last refresh (corpus_stats_pkey); rows
 -- in the vector index by the server's last count, 0 before one; published documents that lack
 -- vectors (documents_incomplete_idx); sources that a run works on or was interrupted at
--- (sources_pkey); whether the project has words of its own (words_pkey).
+-- (sources_pkey); whether the project has words of its own (words_pkey); whose the vectors are, and
+-- whether that is true of the view as it is now: it is made anew at each switch, which a snapshot
+-- that was taken before does not see. Reading active_embedder holds a switch off until the
+-- transaction ends (switch.sql, lock_searches).
 SELECT s.languages, s.counts, s.lengths, s.lexemes,
     coalesce(
         (
@@ -36,7 +39,12 @@ SELECT s.languages, s.counts, s.lengths, s.lexemes,
         SELECT count(*) FROM lastro.sources
         WHERE project_id = %(project_id)s AND run_started_at IS NOT NULL
     ),
-    EXISTS (SELECT FROM lastro.words WHERE project_id = %(project_id)s)
+    EXISTS (SELECT FROM lastro.words WHERE project_id = %(project_id)s),
+    (SELECT fingerprint FROM lastro.active_embedder),
+    to_regclass('lastro.searchable') = (
+        SELECT c.oid FROM pg_catalog.pg_class AS c
+        WHERE c.relname = 'searchable' AND c.relnamespace = 'lastro'::regnamespace
+    )
 FROM (
     SELECT
         array_agg(language ORDER BY chunk_count DESC, language) AS languages,
