@@ -389,7 +389,7 @@ def test_a_model_that_was_pulled_again_does_not_answer_for_the_old_index(harbour
             work()
         assert DIGEST[:12] in refused.value.message
         assert OTHER_DIGEST[:12] in refused.value.message
-        assert "LASTRO_HOME" in (refused.value.remedy or "")
+        assert "lastro embedder switch" in (refused.value.remedy or "")
     assert_paired_rightly(harbour)
 
 

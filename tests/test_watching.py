@@ -310,14 +310,22 @@ def environment(tmp_path: Path, owner_url: str) -> dict[str, str]:
     }
 
 
+# What is started in a background that hears no Ctrl-C would pass that on.
+PROGRAM = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from lastro.cli import main
+raise SystemExit(main())
+"""
+
+
 @pytest.fixture
 def watcher(tmp_path: Path, environment: dict[str, str]) -> Iterator[Callable[..., Watching]]:
     started: list[subprocess.Popen[str]] = []
 
     def start(*words: str) -> Watching:
         process = subprocess.Popen(
-            [sys.executable, "-c", "from lastro.cli import main; raise SystemExit(main())",
-             "watch", str(tmp_path / "r"), "--interval", "0.1", *words],
+            [sys.executable, "-c", PROGRAM, "watch", str(tmp_path / "r"), "--interval", "0.1", *words],
             env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         started.append(process)
