@@ -324,8 +324,9 @@ def watcher(tmp_path: Path, environment: dict[str, str]) -> Iterator[Callable[..
     started: list[subprocess.Popen[str]] = []
 
     def start(*words: str) -> Watching:
+        command = [sys.executable, "-c", PROGRAM, "watch", str(tmp_path / "r"), "--interval", "0.1"]
         process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, "watch", str(tmp_path / "r"), "--interval", "0.1", *words],
+            [*command, *words],
             env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         started.append(process)
