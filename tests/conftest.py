@@ -28,8 +28,12 @@ settings.register_profile(
 )
 settings.load_profile("lastro")
 
+# What the user or the machine tells git (`safe.directory=*`, aliases, hooks) is no part of a test.
+WITHOUT_GIT_SETTINGS = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.update(WITHOUT_GIT_SETTINGS)
     begin_run()
 
 

@@ -195,8 +195,9 @@ def kill(part: float) -> Step:
     def step(project: Project) -> None:
         indexer = project.indexers.start(project.index.url, project.folder, "HEAD")
         time.sleep(0.15 * part)
-        project.kills += indexer.is_running()
-        indexer.kill()
+        if indexer.is_running():
+            project.kills += 1
+            indexer.kill()
         indexer.wait()
 
     return step

@@ -117,7 +117,7 @@ class Indexer:
         return self._server.ask("poll", self.pid) is None
 
     def kill(self) -> None:
-        """As ``kill -9`` does."""
+        """As ``kill -9`` does, to one that ``is_running``: another's number may be taken again."""
         os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> int:

@@ -576,6 +576,18 @@ def test_a_repository_of_another_user_found_above_a_folder_names_the_remedy(
     assert str(repository.path) in (caught.value.remedy or "")
 
 
+@pytest.mark.skipif(not IS_ROOT, reason="only root can give a repository to another user")
+def test_a_repository_that_the_users_settings_of_git_trust_is_read_from_a_folder_in_it(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.commit({"docs/a.md": "theirs\n"})
+    _give_away(repository.path)
+    trusting = tmp_path / "gitconfig"
+    trusting.write_text("[safe]\n\tdirectory = *\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(trusting))
+    assert texts(list_ref(repository.path / "docs")) == {"docs/a.md": "theirs\n"}
+
+
 # --- bytes to text -----------------------------------------------------------------------------
 
 

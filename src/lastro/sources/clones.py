@@ -48,6 +48,8 @@ _SETTINGS = (
     "maintenance.autoDetach=false",
     "credential.interactive=false",
 )
+# Never a repository above it, whatever became of the clone.
+_IN_CLONE = ("--git-dir=.", *(part for setting in _SETTINGS for part in ("-c", setting)))
 # What a user sets to reach a server; every other GIT_ variable redirects or traces.
 _KEPT = re.compile(
     r"GIT_(?:SSH|SSH_COMMAND|SSH_VARIANT|SSL_\w+|PROXY_SSL_\w+|HTTP_PROXY_AUTHMETHOD"
@@ -168,22 +170,22 @@ class Clones:
         of_head = (f"+HEAD:{_HEAD}",) if _FROM_HEAD.fullmatch(ref) else ()
         self._fetch(clone, address, *_REFSPECS, *of_head)
         if of_head:
-            run_git(clone, "--git-dir=.", "update-ref", "--no-deref", "HEAD", _HEAD)
+            _run(clone, "update-ref", "--no-deref", "HEAD", _HEAD)
         # Left there, it would be found before a branch called lastro/head.
-        run_git(clone, "--git-dir=.", "update-ref", "-d", _HEAD)
+        _run(clone, "update-ref", "-d", _HEAD)
         if _COMMIT_ID.fullmatch(ref) and not _holds(clone, ref):
             # Reached by no branch: a server may give it still. Where not, the ref is not found.
             with contextlib.suppress(NotFound, Unexplained):
                 self._fetch(clone, address, f"+{ref}:{_OWN}commits/{ref}")
 
     def _fetch(self, clone: Path, address: Address, *refspecs: str) -> None:
-        settings = (*_SETTINGS, f"http.lowSpeedTime={self.timeout_s:.0f}", "http.lowSpeedLimit=1")
-        options = [part for setting in settings for part in ("-c", setting)]
         command = git_command(
             clone,
-            # Never a repository above it, whatever became of the clone.
-            "--git-dir=.",
-            *options,
+            *_IN_CLONE,
+            "-c",
+            f"http.lowSpeedTime={self.timeout_s:.0f}",
+            "-c",
+            "http.lowSpeedLimit=1",
             "fetch",
             "--progress",
             "--force",
@@ -320,9 +322,13 @@ def _drop_stale_locks(clone: Path) -> None:
         lock.unlink(missing_ok=True)
 
 
+def _run(clone: Path, *arguments: str) -> bytes:
+    return run_git(clone, *_IN_CLONE, *arguments)
+
+
 def _holds(clone: Path, commit: str) -> bool:
     try:
-        run_git(clone, "--git-dir=.", "cat-file", "-e", f"{commit}^{{commit}}")
+        _run(clone, "cat-file", "-e", f"{commit}^{{commit}}")
     except LastroError:
         return False
     return True

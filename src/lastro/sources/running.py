@@ -9,6 +9,8 @@ from lastro.errors import ConfigError, InvalidInput, NotFound
 WORKTREE_REMEDY = "add --worktree to read the files as they lie"
 # A credential for remote repositories is no business of a process that reads local objects.
 CREDENTIAL_VARIABLES = "LASTRO_GIT_"
+# Where the user's settings of git lie is theirs to say; what they set on one command line is not.
+_SETTINGS_FILES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 
 
 class GitFailed(InvalidInput):
@@ -57,7 +59,7 @@ def local_environment() -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("GIT_", CREDENTIAL_VARIABLES))
+        if name in _SETTINGS_FILES or not name.startswith(("GIT_", CREDENTIAL_VARIABLES))
     }
     return kept | {
         "LC_ALL": "C",
