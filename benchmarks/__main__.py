@@ -3,9 +3,10 @@
 The folder that ``LASTRO_BENCH_DATA`` names holds a folder for each set, in the BEIR layout. With
 ``--what scale indexing`` a project of 100,000 rows is loaded and searched and whole repositories
 are indexed, which takes a quarter of an hour, with ``--what filters`` 100,000 entries are searched
-under filters, which takes as long, with ``--what events`` a million events are stored, and with
-``--what trust`` each set with embedders
-that were made foreign to it, which takes an hour.
+under filters, which takes as long, with ``--what events`` a million events are stored, with
+``--what during`` a project is searched while it is indexed again and while its embedder is
+switched, which takes a quarter of an hour, and with ``--what trust`` each set with embedders that
+were made foreign to it, which takes an hour.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.default_sets import SOURCES
+from benchmarks.during import CHUNKS, during_table, measure_during, missed, swap_notes
 from benchmarks.events import EVENTS, measure_events
 from benchmarks.filters import measure_filters
 from benchmarks.indexing import measure_indexing
@@ -68,6 +70,12 @@ PAGES = (
         mark="bench-events",
     ),
     Page(
+        path=EXPLANATION / "what-it-costs.md",
+        heading="## Search while the index changes",
+        parts=("during",),
+        mark="bench-during",
+    ),
+    Page(
         path=EXPLANATION / "how-far-vectors-are-trusted.md",
         heading="## The figures",
         parts=("trust",),
@@ -99,6 +107,9 @@ def _options() -> argparse.Namespace:
         "--sets", nargs="+", choices=[source.name for source in SOURCES], metavar="SET"
     )
     parser.add_argument("--events", type=int, default=EVENTS, metavar="N", help="how many to store")
+    parser.add_argument(
+        "--chunks", type=int, default=CHUNKS, metavar="N", help="how many are searched by during"
+    )
     parser.add_argument("--print-only", action="store_true", help="leave the documentation alone")
     return parser.parse_args()
 
@@ -129,7 +140,7 @@ def _run(app: App, data: Path, options: argparse.Namespace) -> list[str]:
         text = "\n\n".join([*blocks, f"Measured with:\n\n{conditions_now}"])
         print(text)  # noqa: T201
         is_whole = len(chosen) == len(page.parts) and not options.sets
-        is_whole = is_whole and options.events == EVENTS
+        is_whole = is_whole and (options.events, options.chunks) == (EVENTS, CHUNKS)
         if is_whole and not options.print_only:
             written = between_markers(
                 page.path.read_text(encoding="utf-8"),
@@ -182,6 +193,13 @@ def _events(_app: App, _data: Path, options: argparse.Namespace) -> Part:
     return _figures(title, measure_events(count=options.events, say=_say))
 
 
+def _during(_app: App, _data: Path, options: argparse.Namespace) -> Part:
+    windows = measure_during(chunks=options.chunks, say=_say)
+    title = f"In a project of {options.chunks:,} chunks, {_today()}, by"
+    table = f"{during_table(windows)}\n\n{swap_notes(windows)}"
+    return f"{title} `python -m benchmarks --what during`:\n\n{table}", missed(windows)
+
+
 def _figures(title: str, figures: list[Figure]) -> Part:
     missed = [f"{f.name}: {f.value:.{f.digits}f}, floor {f.floor}" for f in figures if f.missed]
     return f"{title}\n\n{figure_table(figures)}", missed
@@ -203,6 +221,7 @@ PARTS: Mapping[str, Callable[[App, Path, argparse.Namespace], Part]] = {
     "indexing": _indexing,
     "filters": _filters,
     "events": _events,
+    "during": _during,
     "trust": _trust,
 }
 

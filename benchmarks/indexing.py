@@ -73,10 +73,11 @@ def _write_pages(repository: Path) -> None:
         page.parent.mkdir(parents=True, exist_ok=True)
         text = " ".join(draw.choices(words, k=WORDS_OF_A_PAGE))
         page.write_text(f"# Page {number}\n\n{text}\n", encoding="utf-8")
-    _commit(repository)
+    commit_all(repository)
 
 
-def _commit(repository: Path) -> None:
+def commit_all(repository: Path) -> None:
+    """Commit what lies in ``repository``, and make it one where it is none."""
     identity = ("-c", "user.name=bench", "-c", "user.email=bench@example.org")
     for words in (("init", "-q"), ("add", "-A"), (*identity, "commit", "-q", "-m", "pages")):
         subprocess.run(["git", *words], cwd=repository, check=True)
@@ -91,9 +92,9 @@ def _throughput(app: App, source: Path, folder: Path, *, say: Say) -> list[Figur
         # The model is prepared, and its pages are read, before the clock runs; what runs under it
         # is the first index run of a new database.
         _index(_one_page(folder / "warm"), environment)
-        _lastro(("db", "stop"), environment)
+        lastro_command(("db", "stop"), environment)
         shutil.rmtree(folder / "throughput-home" / "postgres")
-        _lastro(("projects",), environment)
+        lastro_command(("projects",), environment)
         before_mb = _peak_mb()
         started = time.perf_counter()
         report = _index(source, environment, "--worktree")
@@ -127,7 +128,7 @@ def _throughput(app: App, source: Path, folder: Path, *, say: Say) -> list[Figur
 def _one_page(folder: Path) -> Path:
     (folder / "docs").mkdir(parents=True)
     (folder / "docs" / "page.md").write_text("# Warm\n\nA page.\n", encoding="utf-8")
-    _commit(folder)
+    commit_all(folder)
     return folder
 
 
@@ -169,12 +170,12 @@ def home(folder: Path, *, embedder: str) -> Iterator[Mapping[str, str]]:
     try:
         yield environment
     finally:
-        _lastro(("db", "stop"), environment)
+        lastro_command(("db", "stop"), environment)
 
 
 def _index(repository: Path, environment: Mapping[str, str], *options: str) -> dict[str, Any]:
     words = ("index", str(repository), "--project", "bench", "--format", "json", *options)
-    return json.loads(_lastro(words, environment))
+    return json.loads(lastro_command(words, environment))
 
 
 def _timed_index(repository: Path, environment: Mapping[str, str]) -> tuple[float, dict[str, Any]]:
@@ -183,7 +184,8 @@ def _timed_index(repository: Path, environment: Mapping[str, str]) -> tuple[floa
     return time.perf_counter() - started, report
 
 
-def _lastro(words: tuple[str, ...], environment: Mapping[str, str]) -> str:
+def lastro_command(words: tuple[str, ...], environment: Mapping[str, str]) -> str:
+    """Run ``lastro`` and return what it prints; a failure ends the run."""
     program = Path(sys.executable).parent / "lastro"
     done = subprocess.run(
         [program, *words], env=dict(environment), capture_output=True, text=True, check=False
