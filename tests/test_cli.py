@@ -310,8 +310,8 @@ def test_projects_are_listed_with_what_the_contract_names(lastro, harbour: Harbo
     assert listed["revision"] == harbour.revision
 
 
-def test_status_has_the_shape_of_the_contract(lastro):
-    found = lastro("status", "--format", "json").json
+def test_coverage_has_the_shape_of_the_contract(lastro):
+    found = lastro("coverage", "--format", "json").json
     assert set(found) >= {
         "scopes", "revision", "head", "behind", "indexedAt", "skipped", "running",
     }  # fmt: skip
@@ -320,8 +320,8 @@ def test_status_has_the_shape_of_the_contract(lastro):
     }  # fmt: skip
 
 
-def test_status_on_the_screen_counts_documents_by_scope(lastro):
-    said = lastro("status").out
+def test_coverage_on_the_screen_counts_documents_by_scope(lastro):
+    said = lastro("coverage").out
     # scope, sources, indexed, with vectors, incomplete, stale
     assert re.search(r"^docs +2 +2 +2 +0 +0 ", said, re.MULTILINE)
     assert re.search(r"^adr +2 +2 +2 +0 +0 ", said, re.MULTILINE)
@@ -405,7 +405,7 @@ def test_an_address_without_password_is_shown_as_it_is():
         (["search", "boat", "--scope", "code"], "INVALID_FILTER", 2),
         (["search", "boat", "--profile", "gut"], "INVALID_INPUT", 2),
         (["search", "boat", "--project", "nowhere"], "NOT_FOUND", 4),
-        (["status", "--project", "nowhere"], "NOT_FOUND", 4),
+        (["coverage", "--project", "nowhere"], "NOT_FOUND", 4),
         (["index", "/nowhere"], "NOT_FOUND", 4),
         (["index", ".", "--ref", "nowhere"], "NOT_FOUND", 4),
         (["db", "start"], "CONFIG_ERROR", 3),

@@ -62,12 +62,31 @@ def test_after_an_index_run_nothing_is_behind(app: App, repository: Path):
     assert found.indexed_at is not None
 
 
-def test_each_commit_since_is_one_behind(app: App, repository: Path):
+def test_behind_are_the_documents_that_changed_since_however_many_commits_it_took(
+    app: App, repository: Path
+):
     before = indexed(app, repository)
-    commit(repository, {"README.md": "one"})
-    head = commit(repository, {"README.md": "two"})
+    commit(repository, {"docs/tides.md": "# Tides\n\nHigh water.\n"})
+    commit(repository, {"docs/tides.md": "# Tides\n\nLow water.\n", "src/tide.py": "x = 1\n"})
+    head = commit(repository, {"docs/lights.md": None, "docs/fog.md": "# Fog\n\nA horn.\n"})
     found = app.coverage("coast")
-    assert (found.behind, found.head, found.revision) == (2, head, before.revision)
+    # changed: tides; gone: lights; came: fog
+    assert (found.behind, found.head, found.revision) == (3, head, before.revision)
+    assert found.sources[0].commits == 3
+
+
+def test_commits_that_change_no_document_leave_nothing_behind(app: App, repository: Path):
+    indexed(app, repository)
+    commit(repository, {"src/tide.py": "x = 1\n"})
+    found = app.coverage("coast").sources[0]
+    assert (found.behind, found.commits) == (0, 1)
+
+
+def test_a_document_that_only_moved_is_one_that_changed(app: App, repository: Path):
+    indexed(app, repository)
+    text = FILES["docs/tides.md"]
+    commit(repository, {"docs/tides.md": None, "docs/sea/tides.md": text})
+    assert app.coverage("coast").behind == 1
 
 
 def test_a_changed_and_a_deleted_document_are_stale_and_a_new_one_only_lies_there(
@@ -117,13 +136,16 @@ def test_a_commit_that_history_no_longer_has_is_an_unknown_distance(app: App, re
     assert app.coverage("coast").behind is None
 
 
-def test_a_shallow_clone_does_not_tell_how_far_it_moved(app: App, repository: Path, tmp_path: Path):
+def test_a_shallow_clone_tells_what_changed_and_not_in_how_many_commits(
+    app: App, repository: Path, tmp_path: Path
+):
     clone = tmp_path / "shallow"
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repository}", str(clone))
     assert indexed(app, clone).behind == 0
-    commit(repository, {"README.md": "later"})
+    commit(repository, {"docs/fog.md": "# Fog\n\nA horn.\n"})
     git(clone, "pull", "--quiet")
-    assert app.coverage("coast").behind is None
+    found = app.coverage("coast").sources[0]
+    assert (found.behind, found.commits) == (1, None)
 
 
 def test_files_as_they_lie_have_no_revision_but_can_be_stale(app: App, tmp_path: Path):
@@ -146,13 +168,13 @@ def test_of_two_sources_only_what_is_the_same_is_said_of_the_project(
     assert scope(found, "docs").indexed == 3
 
 
-def test_commits_behind_are_added_up_over_the_sources(app: App, repository: Path, tmp_path: Path):
+def test_documents_behind_are_added_up_over_the_sources(app: App, repository: Path, tmp_path: Path):
     commit(tmp_path / "pier", {"docs/pier.md": "# Pier\n\nClosed in winter.\n"})
     indexed(app, repository)
     indexed(app, tmp_path / "pier")
-    commit(repository, {"README.md": "one"})
-    commit(tmp_path / "pier", {"README.md": "one"})
-    assert app.coverage("coast").behind == 2
+    commit(repository, {"docs/fog.md": "# Fog\n\nA horn.\n"})
+    commit(tmp_path / "pier", {"docs/pier.md": None, "docs/quay.md": "# Quay\n\nOpen.\n"})
+    assert app.coverage("coast").behind == 1 + 2
 
 
 def test_a_skipped_file_is_listed_with_its_reason(app: App, repository: Path):

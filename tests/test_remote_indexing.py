@@ -169,7 +169,7 @@ def test_the_token_is_neither_printed_nor_stored(
     monkeypatch.setenv("LASTRO_DEBUG", "1")
     with web_server(tmp_path / "served", token=TOKEN) as server:
         url = server.address("coast.git")
-        for arguments in (["index", url], ["status", "--project", "coast"], ["config"]):
+        for arguments in (["index", url], ["coverage", "--project", "coast"], ["config"]):
             assert main(arguments) == 0
     assert main(["index", url]) == 1
     said = capfd.readouterr()

@@ -1,7 +1,7 @@
 """The coverage use case: what a project's index holds, and how far its sources have moved on."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -15,7 +15,7 @@ from lastro.session_rows import is_current
 from lastro.sources.clones import Clones
 from lastro.sources.files import FilePatterns, Listing
 from lastro.sources.git import count_commits
-from lastro.sources.listing import find_place, list_place
+from lastro.sources.listing import find_place, list_at, list_place
 from lastro.store import ScopeCounts, SessionState, Source, StoredDocument
 from lastro.types import (
     DEFAULT_REF,
@@ -104,7 +104,7 @@ def _look(
         return _Seen(coverage=_place(source, unknown=error.message), files=None, stale=None)
     plan = plan_changes(listing, stored, fingerprint=fingerprint, rebuild=False)
     return _Seen(
-        coverage=_place(source, listing=listing),
+        coverage=_place(source, listing=listing, behind=_behind(source, listing, patterns)),
         files=Counter(file.scope for file in listing.files),
         stale=Counter(d.scope for d in (*plan.gone, *plan.replaced.values())),
     )
@@ -129,13 +129,42 @@ def _listing(
     )
 
 
+def _behind(source: Source, listing: Listing, patterns: FilePatterns) -> int | None:
+    """How many documents changed since the revision that is indexed; None where that is gone."""
+    if source.revision is None or listing.revision is None:
+        return None
+    if source.revision == listing.revision:
+        return 0
+    try:
+        before = list_at(listing, source.revision, patterns=patterns)
+    except LastroError:
+        return None
+    return _count_moves(_blobs(before), _blobs(listing))
+
+
+def _blobs(listing: Listing) -> dict[str, str]:
+    return {file.path: file.blob_id for file in listing.files}
+
+
+def _count_moves(before: Mapping[str, str], now: Mapping[str, str]) -> int:
+    """Files that came, went or changed; one that only moved to another path counts once."""
+    changed = sum(before[path] != now[path] for path in before.keys() & now.keys())
+    gone = Counter(before[path] for path in before.keys() - now.keys())
+    came = Counter(now[path] for path in now.keys() - before.keys())
+    return changed + (gone | came).total()
+
+
 def _place(
-    source: Source, *, listing: Listing | None = None, unknown: str | None = None
+    source: Source,
+    *,
+    listing: Listing | None = None,
+    behind: int | None = None,
+    unknown: str | None = None,
 ) -> SourceCoverage:
     head = listing.revision if listing else None
-    behind = None
+    commits = None
     if listing is not None and head is not None and source.revision is not None:
-        behind = count_commits(listing.root, since=source.revision, until=head)
+        commits = count_commits(listing.root, since=source.revision, until=head)
     return SourceCoverage(
         name=source.name,
         root=source.root,
@@ -143,6 +172,7 @@ def _place(
         revision=source.revision,
         head=head,
         behind=behind,
+        commits=commits,
         indexed_at=source.indexed_at,
         unknown=unknown,
     )

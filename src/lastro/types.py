@@ -226,7 +226,11 @@ class ScopeCoverage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceCoverage:
-    """Where one source stands; ``unknown`` says why ``head`` cannot be told."""
+    """Where one source stands; ``unknown`` says why ``head`` cannot be told.
+
+    ``behind`` are the documents that came, went or changed between ``revision`` and ``head``, in so
+    many ``commits``; both None where that is not known.
+    """
 
     name: str
     root: str
@@ -234,6 +238,7 @@ class SourceCoverage:
     revision: str | None
     head: str | None
     behind: int | None
+    commits: int | None
     indexed_at: datetime | None
     unknown: str | None = field(default=None, metadata=OPTIONAL)
 
@@ -242,8 +247,8 @@ class SourceCoverage:
 class Coverage:
     """What a project's index holds of its sources, and how far these have moved on.
 
-    ``revision``, ``head`` and ``indexed_at`` are those of all sources, ``behind`` their commits
-    together; None where that is not known or sources differ.
+    ``revision``, ``head`` and ``indexed_at`` are those of all sources, ``behind`` the documents that
+    changed between, together; None where that is not known or sources differ.
     """
 
     project: str

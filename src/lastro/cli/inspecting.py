@@ -1,4 +1,4 @@
-"""Commands that only look: status, doctor."""
+"""Commands that only look: coverage, doctor."""
 
 from lastro.app import build, diagnose
 from lastro.cli.options import Format, FormatOption, ProjectOption
@@ -10,7 +10,7 @@ from lastro.errors import EXIT_DONE, EXIT_FAILED, ConfigError
 from lastro.wire import to_json
 
 
-def status(*, project: ProjectOption = None, format_: FormatOption = Format.TABLE) -> None:
+def coverage(*, project: ProjectOption = None, format_: FormatOption = Format.TABLE) -> None:
     """Show what a project's index holds, and how far its sources have moved on."""
     with build(load_settings()) as app:
         found = app.coverage(project)

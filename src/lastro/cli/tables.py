@@ -146,17 +146,21 @@ def _source(source: SourceCoverage) -> Iterator[Text]:
     if source.unknown is not None:
         yield Text(f"    now      not known: {escaped(source.unknown)}")
     elif source.head is not None:
-        yield Text(f"    now      {short(source.head)}, {_behind(source.behind)}")
+        yield Text(f"    now      {short(source.head)}, {_behind(source)}")
 
 
-def _behind(commits: int | None) -> str:
-    if commits is None:
-        return "how many commits further is not known"
-    return (
-        "the same"
-        if commits == 0
-        else f"{commits} {'commit' if commits == 1 else 'commits'} further"
-    )
+def _behind(source: SourceCoverage) -> str:
+    if source.head == source.revision:
+        return "the same"
+    if source.behind is None:
+        return "how many documents changed is not known"
+    changed = f"{counted(source.behind, 'document')} changed"
+    return changed if source.commits is None else f"{changed}, in {counted(source.commits, 'commit')}"
+
+
+def counted(count: int, thing: str) -> str:
+    """So many of a thing, whose name takes an s."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 STATUS_STYLES: Mapping[str, str] = {"ok": "green", "warn": "yellow", "fail": "bold red"}

@@ -95,6 +95,11 @@ def list_again(listing: Listing, *, patterns: FilePatterns) -> Listing:
     return list_ref(listing.root, ref=listing.ref, patterns=patterns, address=listing.address)
 
 
+def list_at(listing: Listing, revision: str, *, patterns: FilePatterns) -> Listing:
+    """The same repository at another commit; nothing is fetched. Errors: those of ``list_ref``."""
+    return list_ref(listing.root, ref=revision, patterns=patterns, address=listing.address)
+
+
 def open_listing(listing: Listing) -> AbstractContextManager[Reader]:
     """Open a listing's source for reading its files."""
     return open_worktree(listing) if listing.ref is None else open_ref(listing)
