@@ -95,7 +95,8 @@ def test_rewritten_history_is_an_unknown_distance_or_a_number_and_never_an_error
     git(work, "commit", "--quiet", "--amend", "--message=again")
     publish(work, tmp_path / "served", "coast.git")
     # the clone still has the commit that was replaced: one commit is on this side alone
-    assert app.coverage("coast").behind == 1
+    found = app.coverage("coast").sources[0]
+    assert (found.behind, found.commits) == (0, 1)
     assert app.index(IndexRequest(path=url)).revision == git(work, "rev-parse", "HEAD")
     assert app.coverage("coast").behind == 0
 

@@ -247,8 +247,8 @@ class SourceCoverage:
 class Coverage:
     """What a project's index holds of its sources, and how far these have moved on.
 
-    ``revision``, ``head`` and ``indexed_at`` are those of all sources, ``behind`` the documents that
-    changed between, together; None where that is not known or sources differ.
+    ``revision``, ``head`` and ``indexed_at`` are those of all sources, ``behind`` the documents
+    that changed between, together; None where that is not known or sources differ.
     """
 
     project: str

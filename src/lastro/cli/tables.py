@@ -155,7 +155,9 @@ def _behind(source: SourceCoverage) -> str:
     if source.behind is None:
         return "how many documents changed is not known"
     changed = f"{counted(source.behind, 'document')} changed"
-    return changed if source.commits is None else f"{changed}, in {counted(source.commits, 'commit')}"
+    if source.commits is None:
+        return changed
+    return f"{changed}, in {counted(source.commits, 'commit')}"
 
 
 def counted(count: int, thing: str) -> str:
