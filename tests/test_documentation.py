@@ -35,6 +35,7 @@ from lastro.event import (
 from lastro.exporting import Exported
 from lastro.gap import Gap, Nearest
 from lastro.gaps import Accepted, Dismissed, Resolved
+from lastro.http_settings import HttpSettings
 from lastro.importing import Imported
 from lastro.job import STATES, Job, JobError, JobProgress, RetryPolicy, Workers
 from lastro.json_lines import LineCounts, ReadLine, RefusedLine
@@ -176,7 +177,9 @@ def test_a_setting_is_documented(key: str):
     assert f"`{key}`" in page("settings.md") or f"[{key}" in page("settings.md")
 
 
-@pytest.mark.parametrize("table", [ChunkSettings, FilePatterns, MeteringSettings, OllamaSettings])
+@pytest.mark.parametrize(
+    "table", [ChunkSettings, FilePatterns, HttpSettings, MeteringSettings, OllamaSettings]
+)
 def test_each_key_of_a_table_of_settings_is_documented(table: type):
     text = page("settings.md")
     undocumented = [

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 from lastro.chunk_settings import ChunkSettings
 from lastro.db.postmaster import IDLE_S
 from lastro.errors import ConfigError, InvalidInput
+from lastro.http_settings import HttpSettings
 from lastro.iso_639 import LANGUAGE_CODES
 from lastro.job import PROBE_INTERVAL_S, WORKER_LOST_S
 from lastro.metering_settings import MeteringSettings
@@ -34,6 +35,7 @@ _KEYS = frozenset(
         "ollama_host",
         "ollama",
         "metering",
+        "http",
         "project",
         "languages",
         "postgres_bin",
@@ -46,9 +48,13 @@ _KEYS = frozenset(
         "profiles",
     }
 )
-_TABLES = frozenset({"chunking", "files", "metering", "ollama", "profiles"})
+_TABLES = frozenset({"chunking", "files", "http", "metering", "ollama", "profiles"})
 # Those of which the environment may set single entries.
-_SET_BY_ENTRY: Mapping[str, type] = {"metering": MeteringSettings, "ollama": OllamaSettings}
+_SET_BY_ENTRY: Mapping[str, type] = {
+    "http": HttpSettings,
+    "metering": MeteringSettings,
+    "ollama": OllamaSettings,
+}
 T = TypeVar("T")
 
 
@@ -67,6 +73,7 @@ class Settings:
     ollama_host: str = DEFAULT_HOST
     ollama: OllamaSettings = field(default_factory=OllamaSettings)
     metering: MeteringSettings = field(default_factory=MeteringSettings)
+    http: HttpSettings = field(default_factory=HttpSettings)
     project: str | None = None
     languages: tuple[str, ...] = DEFAULT_LANGUAGES
     postgres_bin: Path | None = None
@@ -168,6 +175,7 @@ def _build(
         ollama_host=_text(values, "ollama_host") or DEFAULT_HOST,
         ollama=_section(OllamaSettings, values.get("ollama", {}), name="ollama"),
         metering=_section(MeteringSettings, values.get("metering", {}), name="metering"),
+        http=_section(HttpSettings, values.get("http", {}), name="http"),
         project=_text(values, "project"),
         languages=_languages(values.get("languages", DEFAULT_LANGUAGES)),
         postgres_bin=_path(values, "postgres_bin"),

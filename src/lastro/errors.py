@@ -14,7 +14,11 @@ LastroError
 ├── EmbedderMismatch       EMBEDDER_MISMATCH
 ├── ProviderError          PROVIDER_ERROR
 │   └── BudgetExceeded     BUDGET_EXCEEDED
-└── RemoteError            PROVIDER_ERROR
+├── RemoteError            PROVIDER_ERROR
+├── Unauthenticated        UNAUTHENTICATED
+├── Forbidden              FORBIDDEN
+├── TooLarge               TOO_LARGE
+└── RateLimited            RATE_LIMITED
 """
 
 from typing import ClassVar
@@ -120,6 +124,34 @@ class RemoteError(LastroError):
     code = "PROVIDER_ERROR"
 
 
+class Unauthenticated(LastroError):
+    """No key came with a request, or none that holds."""
+
+    code = "UNAUTHENTICATED"
+
+
+class Forbidden(LastroError):
+    """A key holds, and its role may not do this."""
+
+    code = "FORBIDDEN"
+
+
+class TooLarge(LastroError):
+    """A request has more bytes than are read."""
+
+    code = "TOO_LARGE"
+
+
+class RateLimited(LastroError):
+    """Too much was asked at once, or by one key; it can be asked again in ``retry_after_s``."""
+
+    code = "RATE_LIMITED"
+
+    def __init__(self, message: str, *, retry_after_s: float, remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.retry_after_s = retry_after_s
+
+
 EXIT_DONE = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -141,6 +173,10 @@ STATUS: dict[str, tuple[int, int]] = {
     "EMBEDDER_MISMATCH": (409, EXIT_CONFIG),
     "PROVIDER_ERROR": (502, EXIT_FAILED),
     "BUDGET_EXCEEDED": (402, EXIT_FAILED),
+    "UNAUTHENTICATED": (401, EXIT_USAGE),
+    "FORBIDDEN": (403, EXIT_USAGE),
+    "TOO_LARGE": (413, EXIT_USAGE),
+    "RATE_LIMITED": (429, EXIT_FAILED),
     "INTERNAL": (500, EXIT_FAILED),
 }
 

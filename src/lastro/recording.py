@@ -15,7 +15,7 @@ from lastro.types import Degraded, Outcome
 
 # A search waits for its note no longer than this, and for no disk: after a crash of the server the
 # misses of its last half second may be gone.
-RECORDING: Mapping[str, str] = {"synchronous_commit": "off", "statement_timeout": "2s"}
+RECORDING: Mapping[str, str] = {"synchronous_commit": "off", "statement_timeout": "2000ms"}
 
 
 def recorded(

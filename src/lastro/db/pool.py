@@ -5,7 +5,7 @@ import selectors
 import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import psycopg
@@ -16,6 +16,7 @@ from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from lastro.db.disk import disk_full, folder_of, is_full
+from lastro.db.work import current_work
 from lastro.errors import (
     Conflict,
     Contention,
@@ -33,6 +34,8 @@ READ_COMMITTED, REPEATABLE_READ = IsolationLevel.READ_COMMITTED, IsolationLevel.
 T = TypeVar("T")
 
 APP_ROLE = "lastro_app"
+# A setting of a transaction, in "250ms"; what stands here alone knows the form.
+STATEMENT_TIMEOUT = "statement_timeout"
 # Enough for a server far away; who waits longer waits for one that is not there.
 CONNECT_TIMEOUT_S = 10
 # As long as a statement of a search may take: by then a connection is free, or none will be.
@@ -131,15 +134,19 @@ class Database:
         with self.session() as connection:
             connection.isolation_level = REPEATABLE_READ if snapshot else READ_COMMITTED
             with connection.transaction():
-                set_local(connection, projects=projects, settings=settings)
+                set_local(connection, projects=projects, settings=_within_deadline(settings))
                 yield connection
 
     @contextmanager
     def session(self) -> Generator[AppConnection]:
         """A connection outside any transaction. Errors: as ``transaction``."""
+        work = current_work()
+        timeout_s = None if work is None else work.remaining_s()
         try:
-            connection = self._pool.getconn()
+            connection = self._pool.getconn(timeout_s)
         except PoolTimeout as error:
+            if work is not None:
+                work.remaining_s()
             self._try_connection()
             raise DatabaseUnavailable(
                 f"all {self._pool.max_size} connections of this process stayed in use for "
@@ -147,7 +154,10 @@ class Database:
                 remedy="try again when it has less to do",
             ) from error
         try:
-            with translated(url=self.url):
+            with (
+                translated(url=self.url),
+                nullcontext() if work is None else work.holding(connection),
+            ):
                 yield connection
             connection.used_at = time.monotonic()
         finally:
@@ -190,6 +200,18 @@ def savepoint(connection: AppConnection) -> Generator[None]:
     """
     with translated(), connection.transaction():
         yield
+
+
+def _within_deadline(settings: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """``settings``, with a statement's limit that ends no later than the work it is for."""
+    work = current_work()
+    left_s = None if work is None else work.remaining_s()
+    if left_s is None:
+        return settings
+    left_ms = max(1, round(left_s * 1000))
+    said_ms = (settings or {}).get(STATEMENT_TIMEOUT, "").removesuffix("ms")
+    least_ms = min(left_ms, int(said_ms)) if said_ms else left_ms
+    return {**(settings or {}), STATEMENT_TIMEOUT: f"{least_ms}ms"}
 
 
 def set_local(
