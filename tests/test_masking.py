@@ -3,13 +3,16 @@
 import json
 import random
 import string
+from itertools import product
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastro.masking import mask, mask_json
-from lastro.secret_forms import looks_random
+from lastro import masking
+from lastro.masking import mask, mask_json, may_have_secret
+from lastro.secret_forms import looks_random, may_have_form
 
 LETTERS = string.ascii_letters
 BASE62 = LETTERS + string.digits
@@ -222,6 +225,76 @@ def test_masking_what_is_masked_changes_nothing_and_lines_are_kept(text: str) ->
     assert mask(masked.text) == (masked.text, 0)
     assert masked.text.count("\n") == text.count("\n")
     assert (masked.text == text) == (masked.secrets == 0)
+
+
+NAMES = ["password", "senha", "密码", "secret", "token", "credentials", "api_key", "private-key"]
+SIGNS = ["=", ": ", " := ", "=>", "是", "\t:\t", '": "', "`]=`", "  ", "\t"]
+VALUES = [
+    made(12),
+    made(36),
+    "S3nh" + "@Forte!9",
+    "a\tb9!cc",
+    '""""a9',
+    "ü9\ud800!abc",
+    "k\x01s9!i",
+]
+AROUND = [
+    "--",
+    "curl -u ana:",
+    "curl\t--user=ana:",
+    "://ana:",
+    "@",
+    "bearer ",
+    "authorization",
+    "\n",
+]
+# Letters that Python takes for i, s and k where case does not matter.
+FOLDED = str.maketrans("isk", "ıſ\u212a")
+ODD_PIECES = (
+    PIECES
+    | st.tuples(*map(st.sampled_from, (NAMES, SIGNS, VALUES))).map("".join)
+    | st.sampled_from(AROUND)
+    | st.text(max_size=8)
+)
+ODD_TEXTS = st.lists(
+    ODD_PIECES | ODD_PIECES.map(str.upper) | ODD_PIECES.map(lambda text: text.translate(FOLDED)),
+    max_size=5,
+).map("".join)
+
+
+def look_and_forms(text: str, payload: dict[str, object]) -> tuple[object, object]:
+    """What is masked with the first look, and without it."""
+
+    def masks() -> object:
+        may_have = may_have_secret(json.dumps(payload, ensure_ascii=False))
+        return mask(text), mask_json(payload) if may_have else (payload, 0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(masking, "may_have_form", lambda _: True)
+        without = masks()
+    return masks(), without
+
+
+@settings(max_examples=80)
+@given(text=ODD_TEXTS, name=ODD_TEXTS | st.sampled_from(NAMES))
+def test_the_first_look_passes_over_nothing_that_the_forms_find(text: str, name: str) -> None:
+    with_look, without = look_and_forms(text, {name: text, "out": [{"cmd": text}]})
+    assert with_look == without
+
+
+@pytest.mark.parametrize("name", [*NAMES, *(name.translate(FOLDED) for name in NAMES)])
+def test_the_first_look_passes_over_no_name_with_a_value(name: str) -> None:
+    for sign, value, before in product(SIGNS, VALUES, ("", "--")):
+        with_look, without = look_and_forms(f"{before}{name}{sign}{value}", {name: value})
+        assert with_look == without, (before, sign, value)
+
+
+def test_the_first_look_is_done_with_nearly_every_text() -> None:
+    """Else it would spare nothing: of paragraphs about keys and passwords at most one in 50."""
+    pages = Path(__file__).parent.parent.joinpath("docs").rglob("*.md")
+    texts = [part for page in pages for part in page.read_text(encoding="utf-8").split("\n\n")]
+    assert len(texts) > 500
+    assert sum(map(may_have_form, texts)) <= len(texts) / 50
 
 
 @settings(max_examples=100)

@@ -10,7 +10,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
-from lastro.secret_forms import SECRET_NAMES, forms_in, is_secret_value, looks_random
+from lastro.secret_forms import (
+    SECRET_NAMES,
+    forms_in,
+    is_secret_value,
+    looks_random,
+    may_have_form,
+)
 
 # More levels than these are masked as the JSON text of what lies below.
 MAX_DEPTH = 100
@@ -39,6 +45,8 @@ def mask(text: str) -> Masked:
     changes nothing.
     """
     total = 0
+    if not may_have_form(text):
+        return Masked(text, 0)
     # What is masked can bring two parts together that look like a secret in turn.
     while True:
         found = _found(text)
@@ -67,6 +75,8 @@ class _Found(NamedTuple):
 
 def may_have_secret(text: str) -> bool:
     """Whether the text has the beginning of any form: most have none, and are done with soon."""
+    if not may_have_form(text):
+        return False
     lowered = _lowered(text)
     return any(
         hint.strip() in lowered  # JSON writes a tab as two characters

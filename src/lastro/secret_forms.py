@@ -3,6 +3,9 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import cast
+
+import re2  # pyright: ignore[reportMissingTypeStubs]
 
 
 def _always(_: re.Match[str]) -> bool:
@@ -14,12 +17,14 @@ class SecretForm:
     """A form of secret; ``hints`` are the beginnings of its pattern, with ASCII in lower case.
 
     They are looked for first, which is many times faster than a pattern. The secret is the
-    pattern's group of that name.
+    pattern's group of that name. ``look`` matches, in RE2's syntax, in every text that has the
+    form, and in every JSON text of one.
     """
 
     name: str
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
+    look: str
     is_secret: Callable[[re.Match[str]], bool] = _always
 
     def find(self, text: str, *, lowered: str) -> Iterator[re.Match[str]]:
@@ -33,6 +38,11 @@ class SecretForm:
                 at = lowered.find(hint, at + 1 if match is None else match.end())
 
 
+# What may stand between a name and its value. In JSON a tab is two characters, as a quote is.
+_LOOK_BLANK = r"(?:[ \t]|\\t)"
+_LOOK_QUOTE = r"[\\\"'`]*\]?"
+_LOOK_SIGN = rf"{_LOOK_QUOTE}{_LOOK_BLANK}*[:=：是为][=>]?{_LOOK_BLANK}*{_LOOK_QUOTE}"
+
 _START = r"(?<![A-Za-z0-9_])"
 _END = r"(?![A-Za-z0-9])"
 
@@ -40,7 +50,7 @@ _END = r"(?![A-Za-z0-9])"
 def _key(name: str, *hints: str, form: str) -> SecretForm:
     """A key that is known by how it begins."""
     pattern = re.compile(f"{_START}(?P<secret>{form}){_END}", re.ASCII)
-    return SecretForm(name=name, hints=hints, pattern=pattern)
+    return SecretForm(name=name, hints=hints, pattern=pattern, look=form)
 
 
 def _is_random_key(match: re.Match[str]) -> bool:
@@ -78,6 +88,7 @@ _KEYS = (
         pattern=re.compile(
             rf"(?<![A-Za-z0-9_-])(?P<secret>sk-[A-Za-z0-9_-]{{20,}}){_END}", re.ASCII
         ),
+        look=r"sk-[A-Za-z0-9_-]{20}",
         is_secret=_is_random_key,
     ),
     _key(
@@ -110,6 +121,7 @@ _KEYS = (
         name="telegram-token",
         hints=(":aa",),
         pattern=re.compile(rf"(?<=\d{{8}}):(?P<secret>AA[A-Za-z0-9_-]{{32,33}}){_END}", re.ASCII),
+        look=r"\d{8}:AA[A-Za-z0-9_-]{32}",
     ),
     SecretForm(
         name="aws-key",
@@ -119,6 +131,7 @@ _KEYS = (
             r"[\\\"'`]{0,4}(?P<secret>[A-Z0-9/+]{40})(?![A-Z0-9/+])",
             re.IGNORECASE | re.ASCII,
         ),
+        look=r"(?i:aws[A-Z_ -]*(?:secret|key)[A-Z_ -]*)" + _LOOK_SIGN + r"[A-Za-z0-9/+]{40}",
     ),
     _key("azure-key", "accountkey=", form=r"AccountKey=[A-Za-z0-9+/]{80,}={0,2}"),
     _key("age-key", "age-secret-key-", form=r"AGE-SECRET-KEY-1[A-Z0-9]{50,}"),
@@ -141,6 +154,7 @@ _PRIVATE_KEY = SecretForm(
         r"|(?:\r?\n[^\n]{0,12}?[A-Za-z0-9+/=]{16,}[^\n]{0,4})+))",
         re.DOTALL | re.ASCII,
     ),
+    look="-----BEGIN [A-Z0-9 ]{0,20}PRIVATE KEY",
     is_secret=lambda match: re.search(r"[A-Za-z0-9+/=]{20}", match["secret"][31:]) is not None,
 )
 
@@ -153,6 +167,7 @@ _AUTHORIZATION = SecretForm(
         r"(?P<secret>[A-Za-z0-9][A-Za-z0-9._~+/=-]{7,})",
         re.IGNORECASE | re.ASCII,
     ),
+    look=rf"(?i:authorization){_LOOK_SIGN}(?:[A-Za-z]+{_LOOK_BLANK}+)?[A-Za-z0-9]\S{{7}}",
     is_secret=lambda match: not _is_placeholder(match["secret"]) and not match["secret"].isalpha(),
 )
 _BEARER = SecretForm(
@@ -161,6 +176,7 @@ _BEARER = SecretForm(
     pattern=re.compile(
         r"bearer[ \t]+(?P<secret>[A-Za-z0-9][A-Za-z0-9._~+/=-]{15,})", re.IGNORECASE | re.ASCII
     ),
+    look=rf"(?i:bearer){_LOOK_BLANK}+\S{{16}}",
     is_secret=_is_random_key,
 )
 _URL_PASSWORD = SecretForm(
@@ -169,6 +185,7 @@ _URL_PASSWORD = SecretForm(
     pattern=re.compile(
         r"://[^\s/:@\"'`<>\[\]]{0,256}:(?P<secret>[^\s/@\"'`<>\[\]{}$*]{1,256})@", re.ASCII
     ),
+    look=r"://[^\s/:@\"'`<>\[\]]*:[^\s/@\"'`<>\[\]{}$*]+@",
     is_secret=lambda match: not _is_placeholder(match["secret"]),
 )
 _CURL_USER = SecretForm(
@@ -178,6 +195,7 @@ _CURL_USER = SecretForm(
         r"(?:[ \t]-u|--user)[ \t=]*[\\\"']{0,2}[^\s:\"'\[\]]{1,256}:"
         r"(?P<secret>[^\s\"'`<>\[\]{}$*\\]{3,256})"
     ),
+    look=rf"(?:-u|--user)(?:{_LOOK_BLANK}|=)*[\\\"']*[^\s:\"'\[\]]+:\S{{3}}",
     is_secret=lambda match: (
         not _is_placeholder(match["secret"])
         and "curl" in match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
@@ -190,6 +208,9 @@ _ISSUED_NAMES = (
     rf"secret|token|credentials?|(?:{'|'.join(_KEY_NAMES)})[_\- ]?key|segredo|密钥|密鑰|令牌"
 )
 SECRET_NAMES = rf"(?:(?P<password>{_CHOSEN_NAMES})|(?:{_ISSUED_NAMES}))"
+# Where case does not matter Python takes these three for one letter, and RE2 does not.
+_FOLDED_NAMES = f"{_CHOSEN_NAMES}|{_ISSUED_NAMES}".replace("i", "[iıİ]")
+_LOOK_NAMES = f"(?i:{_FOLDED_NAMES})"
 # No reference to a variable, no call and no place that is to be filled in begins like this.
 _VALUE = r"(?P<secret>[!#+\-./0-9:=?@A-Z^_a-z~]{6,512})(?P<next>[(\[]?)"
 _QUOTE = r"(?:[\\\"'`]{1,4}\]?)?"
@@ -204,6 +225,7 @@ def _assigned(*hints: str) -> SecretForm:
             rf"{_QUOTE}{_VALUE}",
             re.IGNORECASE,
         ),
+        look=rf"{_LOOK_NAMES}{_LOOK_SIGN}\S{{6}}",
         is_secret=lambda match: _is_assigned_secret(match),
     )
 
@@ -221,6 +243,7 @@ _OPTION = SecretForm(
     pattern=re.compile(
         rf"--[a-z-]{{0,40}}?{SECRET_NAMES}[ \t]+[\\\"']{{0,2}}{_VALUE}", re.IGNORECASE
     ),
+    look=rf"--\S*{_LOOK_NAMES}{_LOOK_BLANK}+\S{{6}}",
     is_secret=lambda match: _is_assigned_secret(match),
 )
 # --- what is random ----------------------------------------------------------------------------
@@ -299,10 +322,25 @@ def is_secret_value(value: str, *, is_password: bool) -> bool:
 _LONG_WORD_CHARS = 16
 _LONG_FORMS = (_PRIVATE_KEY, *_KEYS, _BEARER)
 _SHORT_FORMS = (_AUTHORIZATION, _URL_PASSWORD, _CURL_USER, _ASSIGNED, _OPTION)
+_FORMS = (*_LONG_FORMS, *_SHORT_FORMS, _ASSIGNED_KEY)
+
+
+# All forms in one pass, in time that is linear in the text's length whatever it says: 4 µs for
+# 500 characters, where hint by hint took 21 to 70. See docs/adr/0038.
+_LOOK = re2.compile("|".join(form.look for form in _FORMS))  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+_first_look = cast("Callable[[bytes], object]", _LOOK.search)  # pyright: ignore[reportUnknownMemberType]
+
+
+def may_have_form(text: str) -> bool:
+    """Whether a text, or what it says in JSON, may have any of the forms: hardly one has.
+
+    False is certain. Half of a pair counts as a question mark, which no form tells from it.
+    """
+    return _first_look(text.encode(errors="replace")) is not None
 
 
 def forms_in(text: str, *, lowered: str) -> tuple[SecretForm, ...]:
-    """The forms that the text may have by a first look.
+    """The forms that the text may have by its hints.
 
     In this order: what names its provider says more than a name before it does.
     """
