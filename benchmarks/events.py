@@ -71,7 +71,7 @@ def _measured(count: int, project: str, environment: Any) -> dict[str, Any]:
 
 def _store(app: App, count: int, project: str) -> dict[str, Any]:
     started, cpu = time.perf_counter(), time.process_time()
-    report = app.append_event_lines(_lines(count), project=project)
+    report = app.sessions(project).append_lines(_lines(count))
     took_s, cpu_s = time.perf_counter() - started, time.process_time() - cpu
     assert report.events.added + report.events.unchanged == count, report
     return {

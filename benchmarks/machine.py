@@ -19,7 +19,7 @@ def conditions(app: App) -> dict[str, str]:
     """Name and value of everything that a reader needs to repeat a run."""
     with app.database.transaction() as connection:
         server = server_facts(connection)
-    settings, profile = app.settings, app.profiles["default"]
+    settings, profile = app.settings, app.engine.profiles["default"]
     memory_gb = psutil.virtual_memory().total / 2**30
     chunking = ", ".join(f"{name} {value}" for name, value in asdict(settings.chunking).items())
     return {

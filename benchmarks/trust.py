@@ -219,13 +219,8 @@ def _measure(
         admin_url=owner_url(app.settings),
         progress=_quiet,
     ) as (engine, _stored):
-        found = self_calibrate(
-            engine.database,
-            embedder,
-            shipped_profiles(app.embedder.id),
-            project=PROJECT,
-            languages=engine.languages,
-        )
+        shipped = shipped_profiles(app.embedder.id)
+        found = self_calibrate(replace(engine, profiles=shipped), project=PROJECT)
         cached = cache_set(
             engine,
             data,

@@ -92,4 +92,4 @@ def importer(url: str, file: str, *, batch: int) -> None:
         ) as app,
         Path(file).open("rb") as lines,
     ):
-        app.import_events(lines, project=PROJECT)
+        app.sessions(PROJECT).import_lines(lines)

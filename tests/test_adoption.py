@@ -9,6 +9,7 @@ import pytest
 from rows import add_chunk, add_project
 
 from lastro import adoption, store
+from lastro.adoption import ProfileVersions
 from lastro.db.pool import Database
 from lastro.errors import InvalidInput, NotFound
 from lastro.profiles import DEFAULT, SHIPPED, Profile, unscaled
@@ -23,6 +24,10 @@ MINE = replace(DEFAULT, vector_weight=0.5, lexical_weight=0.5, calibrated=True, 
 def project(app_database: Database) -> int:
     with app_database.transaction() as connection:
         return store.ensure_project(connection, "team").id
+
+
+def versions(database: Database) -> ProfileVersions:
+    return ProfileVersions(database=database, given=SHIPPED, project="team", embedder=EMBEDDER)
 
 
 def answering(database: Database, project_id: int, name: str = "default") -> Profile:
@@ -48,17 +53,17 @@ def test_an_adopted_version_answers_until_it_is_rolled_back(app_database, projec
         adoption.save(app_database, replace(MINE, vector_weight=weight), project="team", after=1)
     seen = []
     for version in ("default@2", "default@3", "default@1"):
-        adoption.adopt(app_database, SHIPPED, version, project="team", embedder=EMBEDDER)
+        versions(app_database).adopt(version)
         seen.append(answering(app_database, project).version)
     for _ in range(3):
-        adoption.roll_back(app_database, SHIPPED, "default", project="team", embedder=EMBEDDER)
+        versions(app_database).roll_back("default")
         seen.append(answering(app_database, project).version)
     assert seen == [2, 3, 1, 3, 2, 1]
 
 
 def test_nothing_adopted_cannot_be_rolled_back(app_database, project) -> None:
     with pytest.raises(NotFound, match="has adopted no version of 'default'"):
-        adoption.roll_back(app_database, SHIPPED, "default", project="team", embedder=EMBEDDER)
+        versions(app_database).roll_back("default")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +90,7 @@ def test_numbers_of_another_embedder_are_called_uncalibrated(app_database, proje
 @pytest.mark.parametrize("name", ["default", "default@"])
 def test_a_name_without_a_version_is_told_how_to_write_one(app_database, project, name) -> None:
     with pytest.raises(InvalidInput) as caught:
-        adoption.adopt(app_database, SHIPPED, name, project="team", embedder=EMBEDDER)
+        versions(app_database).adopt(name)
     assert "write default@VERSION" in (caught.value.remedy or "")
 
 
@@ -93,7 +98,7 @@ def test_another_project_does_not_see_the_adoption(app_database, project) -> Non
     with app_database.transaction() as connection:
         other = store.ensure_project(connection, "other").id
     adoption.save(app_database, MINE, project="team", after=1)
-    adoption.adopt(app_database, SHIPPED, "default@2", project="team", embedder=EMBEDDER)
+    versions(app_database).adopt("default@2")
     assert answering(app_database, other) == PLAIN
 
 
@@ -191,21 +196,13 @@ def test_two_who_number_at_once_wait_for_each_other(app_database, project) -> No
         )
         list(
             pool.map(
-                lambda version: adoption.adopt(
-                    app_database,
-                    SHIPPED,
-                    f"default@{version}",
-                    project="team",
-                    embedder=EMBEDDER,
-                ),
+                lambda version: versions(app_database).adopt(f"default@{version}"),
                 saved,
             )
         )
         list(
             pool.map(
-                lambda name: adoption.roll_back(
-                    app_database, SHIPPED, name, project="team", embedder=EMBEDDER
-                ),
+                versions(app_database).roll_back,
                 names,
             )
         )

@@ -69,12 +69,12 @@ def test_a_blank_name_is_no_project_and_not_the_one_of_a_setting(
         home=tmp_path / "home", embedder="deterministic", database_url=owner_url, project="vault"
     )
     with build(own) as app:
-        app.upsert_entities([secret])
+        app.entities().upsert([secret])
         asked = SearchRequest(query="the safe opens at nine")
         assert len(app.search(asked).hits) == 1
         for attempt in (
             lambda: app.search(asked, project=blank),
-            lambda: app.upsert_entities([secret], project=blank),
+            lambda: app.entities(blank).upsert([secret]),
             lambda: app.gaps(blank),
             lambda: app.index(IndexRequest(path=tmp_path, project=blank)),
         ):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pools import a_question
 
-from lastro.adoption import known_profiles
+from lastro.adoption import ProfileVersions
 from lastro.beir import Passage, load_set
 from lastro.calibrating import (
     Calibrated,
@@ -119,7 +119,12 @@ def run(engine: Engine, owner_url: str, tmp_path: Path):
 
 
 def versions(engine: Engine) -> list[tuple[str, int, bool]]:
-    known = known_profiles(engine.database, engine.profiles, project=PROJECT)
+    known = ProfileVersions(
+        database=engine.database,
+        given=engine.profiles,
+        project=PROJECT,
+        embedder=engine.embedder.id,
+    ).list()
     return [(k.profile.name, k.profile.version, k.adopted) for k in known]
 
 

@@ -109,7 +109,7 @@ def rows(owner: psycopg.Connection) -> list[tuple[Any, ...]]:
 
 
 def test_an_entry_is_found_and_cited_by_its_key(app: App) -> None:
-    app.upsert_entities([entry("linen"), entry("velvet", type="fabric", title="Velvet")])
+    app.entities().upsert([entry("linen"), entry("velvet", type="fabric", title="Velvet")])
     (hit,) = app.search(SearchRequest(query="velvet", scopes=["entity"])).hits
     assert hit.scope == "entity"
     assert hit.origin == EntityOrigin(entity_key="velvet", entity_type="fabric", title="Velvet")
@@ -121,7 +121,7 @@ def test_every_row_has_what_the_entry_says_and_who_embedded_it(
 ) -> None:
     when = datetime(2026, 3, 1, 12, tzinfo=UTC)
     attributes = {"occasion": ["wedding"], "width": 140, "lined": True, "origin": None}
-    app.upsert_entities(
+    app.entities().upsert(
         [entry(status="draft", attributes=attributes, rule_weight=0.5, effective_at=when)]
     )
     text = "The linen is washed by hand and dried in the shade."
@@ -132,7 +132,7 @@ def test_every_row_has_what_the_entry_says_and_who_embedded_it(
 
 
 def test_a_long_text_is_cut_as_markdown_and_each_part_is_found(app: App) -> None:
-    report = app.upsert_entities([entry(text=LONG_TEXT)])
+    report = app.entities().upsert([entry(text=LONG_TEXT)])
     request = SearchRequest(query="linen", k=50, max_per_document=50)
     contents = [hit.content for hit in app.search(request).hits]
     assert len(contents) == report.chunks == 4  # one a section
@@ -142,31 +142,31 @@ def test_a_long_text_is_cut_as_markdown_and_each_part_is_found(app: App) -> None
 def test_other_chunk_sizes_replace_every_row_of_an_entry_that_is_the_same(
     app: App, open_app: Callable[..., App], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    app.upsert_entities([entry(text=LONG_TEXT)])
+    app.entities().upsert([entry(text=LONG_TEXT)])
     config = tmp_path / "lastro.toml"
     config.write_text("[chunking]\ntarget_chars = 300\noverlap_chars = 50\nwindow_chars = 100\n")
     monkeypatch.chdir(tmp_path)
     with open_app() as smaller:
-        report = smaller.upsert_entities([entry(text=LONG_TEXT)])
+        report = smaller.entities().upsert([entry(text=LONG_TEXT)])
     assert report.entries.changed == 1
     assert report.chunks >= 4 * 3  # about 1,200 characters a section, at most 400 a chunk
 
 
 @pytest.mark.parametrize("status", ["draft", "archived"])
 def test_what_is_not_published_is_stored_and_never_found(app: App, status: Any) -> None:
-    app.upsert_entities([entry("linen", status=status), entry("wool")])
-    assert app.entity("linen").status == status
+    app.entities().upsert([entry("linen", status=status), entry("wool")])
+    assert app.entities().get("linen").status == status
     text = "The linen is washed by hand and dried in the shade."
     assert "linen" not in found(app, text)
-    assert app.upsert_entities([entry("linen")]).entries.changed == 1
+    assert app.entities().upsert([entry("linen")]).entries.changed == 1
     assert found(app, text)[0] == "linen"
 
 
 def test_a_draft_changes_no_score_and_no_count(app: App) -> None:
-    report = app.upsert_entities([entry("wool"), entry("silk")])
+    report = app.entities().upsert([entry("wool"), entry("silk")])
     request = SearchRequest(query="wool washed by hand", explain=True)
     before = app.search(request)
-    after_report = app.upsert_entities(
+    after_report = app.entities().upsert(
         [entry(f"draft{n}", text="wool washed by hand", status="draft") for n in range(5)]
     )
     after = app.search(request)
@@ -176,19 +176,19 @@ def test_a_draft_changes_no_score_and_no_count(app: App) -> None:
 
 def test_storing_the_same_again_changes_and_embeds_nothing(open_app: Callable[..., App]) -> None:
     with open_app() as app:
-        first = app.upsert_entities([entry("linen"), entry("wool")])
+        first = app.entities().upsert([entry("linen"), entry("wool")])
     assert (first.entries.added, first.embedding.embedded) == (2, 2)
     with open_app() as app:
-        again = app.upsert_entities([entry("linen"), entry("wool")])
+        again = app.entities().upsert([entry("linen"), entry("wool")])
         assert (again.entries.added, again.entries.changed, again.entries.unchanged) == (0, 0, 2)
         assert again.embedding.embedded == 0
         assert app.embedder.asked == []
 
 
 def test_a_change_of_attributes_alone_embeds_nothing_anew(app: App) -> None:
-    app.upsert_entities([entry()])
+    app.entities().upsert([entry()])
     app.embedder.asked.clear()
-    report = app.upsert_entities([entry(attributes={"season": "winter"})])
+    report = app.entities().upsert([entry(attributes={"season": "winter"})])
     assert report.entries.changed == 1
     assert app.embedder.asked == []
 
@@ -196,8 +196,8 @@ def test_a_change_of_attributes_alone_embeds_nothing_anew(app: App) -> None:
 def test_a_change_replaces_every_row_of_the_entry_and_of_no_other(
     app: App, owner: psycopg.Connection
 ) -> None:
-    app.upsert_entities([entry("linen", text=LONG_TEXT), entry("wool")])
-    app.upsert_entities([entry("linen", text="Short now.")])
+    app.entities().upsert([entry("linen", text=LONG_TEXT), entry("wool")])
+    app.entities().upsert([entry("linen", text="Short now.")])
     assert [(row[0], row[6]) for row in rows(owner)] == [
         ("linen", "Short now."),
         ("wool", "The wool is washed by hand and dried in the shade."),
@@ -207,13 +207,13 @@ def test_a_change_replaces_every_row_of_the_entry_and_of_no_other(
 def test_more_entries_than_a_batch_are_all_stored(app: App) -> None:
     total = BATCH_CHUNKS + BATCH_ENTITIES + 3
     seen: list[tuple[int, int]] = []
-    report = app.upsert_entities(
+    report = app.entities().upsert(
         [entry(f"k{n:04}") for n in range(total)],
         progress=lambda done, all_: seen.append((done, all_)),
     )
     assert (report.entries.added, report.chunks) == (total, total)
     assert seen == [(BATCH_CHUNKS, total), (total, total)]
-    assert [e.key for e in app.export_entities()] == [f"k{n:04}" for n in range(total)]
+    assert [e.key for e in app.entities().export()] == [f"k{n:04}" for n in range(total)]
 
 
 def test_entries_that_could_not_be_embedded_are_completed_by_the_next_call(
@@ -225,14 +225,14 @@ def test_entries_that_could_not_be_embedded_are_completed_by_the_next_call(
     dead = Counting()
     dead.embed = fail  # type: ignore[method-assign]
     with open_app(embedder=dead) as app:
-        report = app.upsert_entities([entry("linen"), entry("wool")])
+        report = app.entities().upsert([entry("linen"), entry("wool")])
         assert (report.embedding.available, report.embedding.skipped) == (False, 2)
-        assert not any(summary.complete for summary in app.list_entities())
+        assert not any(summary.complete for summary in app.entities().list())
         assert found(app, "linen") == ["linen"]
     with open_app() as app:
-        report = app.upsert_entities([entry("linen")])
+        report = app.entities().upsert([entry("linen")])
         assert (report.entries.unchanged, report.embedding.embedded) == (1, 2)
-        assert all(summary.complete for summary in app.list_entities())
+        assert all(summary.complete for summary in app.entities().list())
     assert [row[-1] for row in rows(owner)] == [True, True]
 
 
@@ -247,34 +247,34 @@ def test_an_entry_is_read_back_as_it_was_given(app: App) -> None:
         effective_at=datetime(1999, 12, 31, tzinfo=UTC),
         status="archived",
     )
-    app.upsert_entities([given])
-    assert app.entity("linen") == given
+    app.entities().upsert([given])
+    assert app.entities().get("linen") == given
 
 
 def test_entries_are_listed_by_key_and_by_what_is_asked(app: App) -> None:
-    app.upsert_entities([entry("b"), entry("a", type="size"), entry("c", status="draft")])
-    assert [e.key for e in app.list_entities()] == ["a", "b", "c"]
-    assert [e.key for e in app.list_entities(type_="care")] == ["b", "c"]
-    assert [e.key for e in app.list_entities(type_="care", status="draft")] == ["c"]
+    app.entities().upsert([entry("b"), entry("a", type="size"), entry("c", status="draft")])
+    assert [e.key for e in app.entities().list()] == ["a", "b", "c"]
+    assert [e.key for e in app.entities().list(type_="care")] == ["b", "c"]
+    assert [e.key for e in app.entities().list(type_="care", status="draft")] == ["c"]
 
 
 def test_a_deleted_entry_is_gone_from_rows_and_statistics(
     app: App, owner: psycopg.Connection
 ) -> None:
-    app.upsert_entities([entry("linen"), entry("wool")])
-    assert app.delete_entities(["linen", "never there"]) == ["linen"]
+    app.entities().upsert([entry("linen"), entry("wool")])
+    assert app.entities().remove(["linen", "never there"]) == ["linen"]
     assert [row[0] for row in rows(owner)] == ["wool"]
     assert found(app, "linen") == []
     with pytest.raises(NotFound, match="no entry 'linen'"):
-        app.entity("linen")
+        app.entities().get("linen")
     with pytest.raises(NotFound, match="no entry 'linen'"):
-        app.delete_entities(["linen"])
+        app.entities().remove(["linen"])
     words = owner.execute("SELECT count(*) FROM lastro.lexeme_stats WHERE lexeme = 'linen'")
     assert words.fetchone() == (0,)
 
 
 def test_an_index_run_leaves_the_entries_of_its_project_alone(app: App, tmp_path: Path) -> None:
-    app.upsert_entities([entry("linen")])
+    app.entities().upsert([entry("linen")])
     (tmp_path / "folder" / "docs").mkdir(parents=True)
     (tmp_path / "folder" / "docs" / "a.md").write_text("# A\n\nThe quay is long.\n")
     for _ in range(2):
@@ -285,7 +285,7 @@ def test_an_index_run_leaves_the_entries_of_its_project_alone(app: App, tmp_path
 
 
 def test_the_status_counts_entries_of_every_status_and_no_files_of_theirs(app: App) -> None:
-    app.upsert_entities([entry("linen"), entry("wool", status="draft")])
+    app.entities().upsert([entry("linen"), entry("wool", status="draft")])
     (scope,) = app.coverage().scopes
     assert (scope.scope, scope.indexed, scope.with_vectors, scope.incomplete) == ("entity", 2, 2, 0)
     assert (scope.sources, scope.stale, scope.chunks) == (None, None, 1)
@@ -300,46 +300,46 @@ def test_a_project_that_is_erased_while_an_upsert_waits_is_not_found(
 
     monkeypatch.setattr(entities, "turn", erased_first)
     with pytest.raises(NotFound, match="tailor"):
-        app.upsert_entities([entry()])
+        app.entities().upsert([entry()])
 
 
 def test_an_exported_project_brings_its_entries(
     app: App, open_app: Callable[..., App], new_database: Callable[..., str], template: str
 ) -> None:
-    app.upsert_entities([entry("linen", attributes={"a": [1]}), entry("wool", status="draft")])
+    app.entities().upsert([entry("linen", attributes={"a": [1]}), entry("wool", status="draft")])
     written = io.BytesIO()
     app.export_project("tailor", written.write)
     written.seek(0)
     with open_app(url=new_database(template=template)) as elsewhere:
         elsewhere.import_project(written)
-        assert list(elsewhere.export_entities()) == list(app.export_entities())
+        assert list(elsewhere.entities().export()) == list(app.entities().export())
         assert found(elsewhere, "linen") == ["linen"]
-        assert elsewhere.upsert_entities([entry("wool", status="draft")]).entries.unchanged == 1
+        assert elsewhere.entities().upsert([entry("wool", status="draft")]).entries.unchanged == 1
 
 
 def test_an_erased_project_takes_its_entries_along(app: App, owner: psycopg.Connection) -> None:
-    app.upsert_entities([entry("linen")])
+    app.entities().upsert([entry("linen")])
     assert app.erase_project("tailor").documents == 1
     assert rows(owner) == []
 
 
 def test_another_project_sees_and_loses_nothing(app: App) -> None:
-    app.upsert_entities([entry("linen")], project="other")
-    app.upsert_entities([entry("linen", text="The linen of the tailor.")])
-    app.delete_entities(["linen"], project="other")
-    assert app.entity("linen").text == "The linen of the tailor."
-    assert app.list_entities(project="other") == []
+    app.entities("other").upsert([entry("linen")])
+    app.entities().upsert([entry("linen", text="The linen of the tailor.")])
+    app.entities("other").remove(["linen"])
+    assert app.entities().get("linen").text == "The linen of the tailor."
+    assert app.entities("other").list() == []
 
 
 def test_keys_of_which_none_is_there_are_told_by_their_number(app: App) -> None:
-    app.upsert_entities([entry("linen")])
+    app.entities().upsert([entry("linen")])
     with pytest.raises(NotFound, match="'tailor' has none of the 2 entries"):
-        app.delete_entities(["silk", "wool"])
+        app.entities().remove(["silk", "wool"])
 
 
 def test_a_key_that_comes_twice_is_refused_and_nothing_is_stored(app: App) -> None:
     with pytest.raises(InvalidInput, match="entry 'wool': key comes twice"):
-        app.upsert_entities([entry("wool"), entry("linen"), entry("wool")])
+        app.entities().upsert([entry("wool"), entry("linen"), entry("wool")])
     assert app.projects() == []
 
 
@@ -399,8 +399,8 @@ def test_what_is_no_entry_is_refused_with_its_key_and_field(
 
 @pytest.mark.parametrize("weight", [1e-50, -1e-50, 5e-324, 1_000_000, -1_000_000, 0])
 def test_any_weight_that_is_allowed_can_be_stored(app: App, weight: float) -> None:
-    app.upsert_entities([entry(rule_weight=weight)])
-    assert app.entity("linen").rule_weight == weight
+    app.entities().upsert([entry(rule_weight=weight)])
+    assert app.entities().get("linen").rule_weight == weight
 
 
 @pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Tokyo"])
@@ -412,7 +412,7 @@ def test_the_first_and_last_date_are_read_back_by_a_rule_in_any_zone_of_the_serv
         SQL("ALTER DATABASE {} SET timezone = {}").format(Identifier(owner.info.dbname), zone)
     )
     owner.commit()
-    app.upsert_entities([entry("linen", effective_at=first), entry("wool", effective_at=last)])
+    app.entities().upsert([entry("linen", effective_at=first), entry("wool", effective_at=last)])
     seen: set[datetime | None] = set()
 
     def look(_context: RuleContext, one: RuleEntry) -> None:
@@ -425,8 +425,8 @@ def test_the_first_and_last_date_are_read_back_by_a_rule_in_any_zone_of_the_serv
 
 def test_large_numbers_count_as_long_as_they_are_stored(app: App) -> None:
     fits = MAX_ATTRIBUTES_CHARS // 400
-    app.upsert_entities([entry(attributes={"far": [1e300] * fits})])
-    assert app.entity("linen").attributes == {"far": [10**300] * fits}
+    app.entities().upsert([entry(attributes={"far": [1e300] * fits})])
+    assert app.entities().get("linen").attributes == {"far": [10**300] * fits}
     with pytest.raises(InvalidInput, match="are longer than"):
         entry(attributes={"far": [1e300] * 2 * fits})
 

@@ -62,7 +62,7 @@ class Pottery:
 
     def keep(self, key: str, text: str, **more) -> None:
         entry = Entity(key=key, title=key, text=text, type="glaze", **more)
-        self.app.upsert_entities([entry], project="pottery")
+        self.app.entities("pottery").upsert([entry])
 
     @property
     def gaps(self):
@@ -357,7 +357,7 @@ def test_a_passage_that_the_filter_forbids_now_is_no_longer_shown_as_nearest(
 
 
 def test_a_passage_that_is_gone_is_no_longer_shown_as_nearest(near: Pottery) -> None:
-    near.app.delete_entities(["celadon"], project="pottery")
+    near.app.entities("pottery").remove(["celadon"])
     assert near.gap.nearest is None
 
 
@@ -541,7 +541,7 @@ def test_no_id_at_all_closes_nothing(pottery: Pottery) -> None:
 
 
 def accepted_lines(pottery: Pottery, golden: str = "gaps") -> list[dict]:
-    exported = dump_golden(pottery.app.export_golden(golden, project="pottery"))
+    exported = dump_golden(pottery.app.golden_sets("pottery").get(golden))
     return [json.loads(line) for line in exported.splitlines()]
 
 
@@ -562,7 +562,7 @@ def test_an_accepted_gap_is_a_golden_question_in_its_filter(pottery: Pottery) ->
     }
     assert (done.golden, done.version, done.not_indexed) == ("gaps", 1, ())
     assert pottery.gap.status == "accepted"
-    golden = pottery.app.export_golden(f"gaps@{done.content_hash}", project="pottery")
+    golden = pottery.app.golden_sets("pottery").get(f"gaps@{done.content_hash}")
     assert golden.content_hash == done.content_hash
 
 
@@ -621,4 +621,4 @@ def test_what_is_no_question_is_not_accepted(pottery: Pottery, more: dict, said:
     with pytest.raises(InvalidInput, match=said):
         pottery.gaps.accept(outcome.gap_id, **more)
     assert pottery.gap.status == "open"
-    assert pottery.app.list_golden("pottery") == []
+    assert pottery.app.golden_sets("pottery").list() == []

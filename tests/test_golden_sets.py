@@ -1,6 +1,7 @@
 """A project's golden sets: stored in versions, listed, exported, removed and drafted."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -12,20 +13,13 @@ from lastro.db.pool import Database
 from lastro.errors import InvalidInput, NotFound
 from lastro.golden import Answer, GoldenSet
 from lastro.golden_lines import parse_golden
-from lastro.golden_sets import (
-    export_golden,
-    import_golden,
-    list_golden,
-    read_golden,
-    remove_golden,
-    suggest_golden,
-)
+from lastro.golden_sets import GoldenSets, read_golden
 from lastro.places import FilePlace
 
 
 @pytest.fixture
-def shelf(owner: psycopg.Connection, app_database: Database) -> Database:
-    """A database with the project ``clocks``, which holds one file."""
+def shelf(owner: psycopg.Connection, app_database: Database) -> GoldenSets:
+    """The sets of the project ``clocks``, which holds one file."""
     add_chunk(
         owner,
         add_project(owner, "clocks"),
@@ -34,51 +28,49 @@ def shelf(owner: psycopg.Connection, app_database: Database) -> Database:
     )
     owner.execute("UPDATE lastro.documents SET place = 'docs/clock.md'")
     add_project(owner, "other")
-    return app_database
+    return GoldenSets(database=app_database, project="clocks")
 
 
 def clocks(*lines: str) -> GoldenSet:
     return parse_golden("\n".join(lines or [line()]), name="g")
 
 
-def test_a_set_is_exported_as_it_was_imported(shelf: Database):
+def test_a_set_is_exported_as_it_was_imported(shelf: GoldenSets):
     golden = clocks(
         line(), line(question="谁给钟上弦？", language="zh", answers=None, unanswerable=True)
     )
-    import_golden(shelf, "clocks", golden)
-    assert export_golden(shelf, "clocks", "g") == golden
+    shelf.add(golden)
+    assert shelf.get("g") == golden
 
 
-def test_importing_the_same_content_again_is_no_new_version(shelf: Database):
-    first = import_golden(shelf, "clocks", clocks(line(), line(language="pt")))
-    again = import_golden(shelf, "clocks", clocks(line(language="pt"), line()))
+def test_importing_the_same_content_again_is_no_new_version(shelf: GoldenSets):
+    first = shelf.add(clocks(line(), line(language="pt")))
+    again = shelf.add(clocks(line(language="pt"), line()))
     assert (first.imported, first.version) == (True, 1)
     assert (again.imported, again.version) == (False, 1)
-    assert len(list_golden(shelf, "clocks")) == 1
+    assert len(shelf.list()) == 1
 
 
-def test_a_changed_content_is_a_new_version_and_the_old_one_stays_by_its_hash(shelf: Database):
+def test_a_changed_content_is_a_new_version_and_the_old_one_stays_by_its_hash(shelf: GoldenSets):
     old, new = clocks(line()), clocks(line(difficulty="hard"))
-    import_golden(shelf, "clocks", old)
-    assert import_golden(shelf, "clocks", new).version == 2
-    assert export_golden(shelf, "clocks", "g") == new
-    assert export_golden(shelf, "clocks", f"g@{old.content_hash}") == old
-    assert export_golden(shelf, "clocks", f"g@{old.content_hash[:8].upper()}") == old
+    shelf.add(old)
+    assert shelf.add(new).version == 2
+    assert shelf.get("g") == new
+    assert shelf.get(f"g@{old.content_hash}") == old
+    assert shelf.get(f"g@{old.content_hash[:8].upper()}") == old
 
 
-def test_going_back_to_an_old_content_makes_it_the_newest(shelf: Database):
+def test_going_back_to_an_old_content_makes_it_the_newest(shelf: GoldenSets):
     old, new = clocks(line()), clocks(line(difficulty="hard"))
     for golden in (old, new, old):
-        report = import_golden(shelf, "clocks", golden)
+        report = shelf.add(golden)
     assert (report.imported, report.version) == (True, 3)
-    assert export_golden(shelf, "clocks", "g") == old
-    assert [summary.current for summary in list_golden(shelf, "clocks")] == [True, False, False]
+    assert shelf.get("g") == old
+    assert [summary.current for summary in shelf.list()] == [True, False, False]
 
 
-def test_an_import_says_how_many_questions_are_of_people_and_how_many_derived(shelf: Database):
-    report = import_golden(
-        shelf,
-        "clocks",
+def test_an_import_says_how_many_questions_are_of_people_and_how_many_derived(shelf: GoldenSets):
+    report = shelf.add(
         clocks(
             line(),
             line(question="B?", derived=True),
@@ -88,17 +80,17 @@ def test_an_import_says_how_many_questions_are_of_people_and_how_many_derived(sh
     )
     counts = report.counts
     assert (counts.questions, counts.human, counts.derived, counts.unanswerable) == (4, 2, 2, 1)
-    assert list_golden(shelf, "clocks")[0].counts == counts
+    assert shelf.list()[0].counts == counts
 
 
-def test_an_import_says_which_places_the_index_lacks(shelf: Database):
+def test_an_import_says_which_places_the_index_lacks(shelf: GoldenSets):
     answers = [
         {"path": "docs/clock.md"},
         {"path": "docs/clock.md", "heading": "Hands"},
         {"session": "s", "event": "e"},
         {"path": "docs/gone.md", "lines": [1, 2]},
     ]
-    report = import_golden(shelf, "clocks", clocks(line(id="q", answers=answers)))
+    report = shelf.add(clocks(line(id="q", answers=answers)))
     assert {(missing.id, missing.place) for missing in report.not_indexed} == {
         ("q", "docs/clock.md#Hands"),
         ("q", "session s, event e"),
@@ -106,20 +98,20 @@ def test_an_import_says_which_places_the_index_lacks(shelf: Database):
     }
 
 
-def test_a_set_belongs_to_its_project_alone(shelf: Database):
-    import_golden(shelf, "clocks", clocks())
-    assert list_golden(shelf, "other") == []
+def test_a_set_belongs_to_its_project_alone(shelf: GoldenSets):
+    shelf.add(clocks())
+    assert replace(shelf, project="other").list() == []
     with pytest.raises(NotFound, match="no golden set 'g'"):
-        export_golden(shelf, "other", "g")
+        replace(shelf, project="other").get("g")
 
 
-def test_a_removed_set_is_gone_with_every_version_and_no_other_is(shelf: Database):
+def test_a_removed_set_is_gone_with_every_version_and_no_other_is(shelf: GoldenSets):
     for golden in (clocks(line()), clocks(line(difficulty="hard")), parse_golden(line(), name="h")):
-        import_golden(shelf, "clocks", golden)
-    assert remove_golden(shelf, "clocks", "g") == 2
-    assert [summary.name for summary in list_golden(shelf, "clocks")] == ["h"]
+        shelf.add(golden)
+    assert shelf.remove("g") == 2
+    assert [summary.name for summary in shelf.list()] == ["h"]
     with pytest.raises(NotFound) as caught:
-        remove_golden(shelf, "clocks", "g")
+        shelf.remove("g")
     assert caught.value.remedy == "it has h"
 
 
@@ -133,21 +125,21 @@ def test_a_removed_set_is_gone_with_every_version_and_no_other_is(shelf: Databas
     ],
 )
 def test_a_reference_that_fits_nothing_says_so(
-    shelf: Database, reference: str, error: type[Exception], reason: str
+    shelf: GoldenSets, reference: str, error: type[Exception], reason: str
 ):
-    import_golden(shelf, "clocks", clocks())
+    shelf.add(clocks())
     with pytest.raises(error, match=reason):
-        export_golden(shelf, "clocks", reference)
+        shelf.get(reference)
 
 
-@pytest.mark.parametrize("act", [list_golden, suggest_golden])
-def test_a_project_that_does_not_exist_is_not_made(shelf: Database, act: Callable[..., object]):
+@pytest.mark.parametrize("act", [GoldenSets.list, GoldenSets.suggest])
+def test_a_project_that_does_not_exist_is_not_made(shelf: GoldenSets, act: Callable[..., object]):
     with pytest.raises(NotFound):
-        act(shelf, "nowhere")
+        act(replace(shelf, project="nowhere"))
 
 
-def test_drafts_of_a_project_are_all_derived_and_point_into_its_files(shelf: Database):
-    (draft,) = suggest_golden(shelf, "clocks").questions
+def test_drafts_of_a_project_are_all_derived_and_point_into_its_files(shelf: GoldenSets):
+    (draft,) = shelf.suggest().questions
     assert draft.derived
     assert draft.answers == (Answer(place=FilePlace(path="docs/clock.md", heading=("Clock",))),)
 

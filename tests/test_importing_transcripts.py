@@ -57,13 +57,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def titles(app: App) -> dict[str, str | None]:
-    return {session.id: session.title for session in app.list_sessions()}
+    return {session.id: session.title for session in app.sessions().list()}
 
 
 def test_a_folder_of_transcripts_is_imported_and_what_was_said_is_found(
     app: App, folder: Path
 ) -> None:
-    report = app.import_event_files([folder])
+    report = app.sessions().import_files([folder])
     assert report.events is not None
     assert report.events.refused == ()
     assert titles(app) == {
@@ -74,20 +74,20 @@ def test_a_folder_of_transcripts_is_imported_and_what_was_said_is_found(
     assert found(app, "índice búsqueda HNSW")[0][0] == "rolled"
     assert found(app, "七天")[0][0] == "chats/returns"
     session, event = found(app, "磁盘满了 队列")[0]
-    assert app.session_event(session, event).content == "磁盘满了，所以队列停止。"
+    assert app.sessions().event(session, event).content == "磁盘满了，所以队列停止。"
     assert found(app, "schema.sql sandbox worker.log") == []
 
 
 def test_the_same_files_again_change_nothing(
     app: App, folder: Path, owner: psycopg.Connection
 ) -> None:
-    app.import_event_files([folder])
+    app.sessions().import_files([folder])
     before = state(owner, LOGGED)
-    again = app.import_event_files([folder, folder / "chats"])
+    again = app.sessions().import_files([folder, folder / "chats"])
     assert again.events is not None
     # The file in `chats` has another name below that folder: its conversation names no session.
     assert (again.events.added, again.events.refused) == (5, ())
-    app.remove_sessions(["returns"])
+    app.sessions().remove(["returns"])
     assert state(owner, LOGGED) == before
 
 
@@ -95,11 +95,11 @@ def test_a_file_that_was_cut_and_has_grown_adds_only_what_is_new(app: App, tmp_p
     whole = lines(*claude_session())
     file = tmp_path / f"{SESSION}.jsonl"
     file.write_bytes(whole[: len(whole) // 2])
-    first = app.import_event_files([file]).events
+    first = app.sessions().import_files([file]).events
     assert first is not None
     assert [line.reason[:29] for line in first.refused] == ["the last line is broken off: "]
     file.write_bytes(whole)
-    second = app.import_event_files([file]).events
+    second = app.sessions().import_files([file]).events
     assert second is not None
     assert second.refused == ()
     assert (first.added + second.added, second.unchanged) == (13, first.added)
@@ -114,7 +114,7 @@ def test_no_secret_of_a_transcript_reaches_the_database(
     file.write_bytes(
         lines(claude("user", f"use {TOKEN}", 1), claude("assistant", [text, used], 2, note=TOKEN))
     )
-    report = app.import_event_files([file])
+    report = app.sessions().import_files([file])
     assert report.events is not None
     # One in the question, in the answer and beside it, and two in the call: in it and as its text.
     assert report.events.masked == 1 + 2 + 2 + 2
@@ -143,12 +143,12 @@ def test_the_command_tells_masked_secrets_refused_lines_and_their_files(
 def test_a_file_of_another_format_than_the_named_one_and_an_unknown_format_are_refused(
     app: App, folder: Path
 ) -> None:
-    report = app.import_event_files([folder / "chats/returns.json"], format_="codex")
+    report = app.sessions().import_files([folder / "chats/returns.json"], format_="codex")
     assert report.events is not None
     assert report.events.added == 0
     assert report.events.refused
     with pytest.raises(InvalidInput, match="no format 'word'"):
-        app.import_event_files([folder], format_="word")
+        app.sessions().import_files([folder], format_="word")
 
 
 def test_a_file_of_a_folder_that_cannot_be_read_is_told_and_the_others_go_in(
@@ -163,7 +163,7 @@ def test_a_file_of_a_folder_that_cannot_be_read_is_told_and_the_others_go_in(
         return really(path, *words, **more)
 
     monkeypatch.setattr(Path, "open", opened)
-    report = app.import_event_files([folder])
+    report = app.sessions().import_files([folder])
     assert report.events is not None
     (refused,) = report.events.refused
     assert (refused.file, refused.reason) == (
@@ -172,10 +172,10 @@ def test_a_file_of_a_folder_that_cannot_be_read_is_told_and_the_others_go_in(
     )
     assert set(titles(app)) == {SESSION, "rolled"}
     with pytest.raises(InvalidInput, match="cannot be read"):
-        app.import_event_files([shut])
+        app.sessions().import_files([shut])
 
 
 def test_appended_events_are_masked_too(app: App, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["append", "talk", "--id", "e1", "--content", f"token={TOKEN}"]
     assert main(["sessions", *words]) == EXIT_DONE
-    assert app.session_event("talk", "e1").content == "token=[masked:github-token]"
+    assert app.sessions().event("talk", "e1").content == "token=[masked:github-token]"

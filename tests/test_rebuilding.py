@@ -37,9 +37,9 @@ def app(open_app: OpenApp, folder: Path) -> Iterator[App]:
     """A project with a document of each scope, and a second session."""
     with open_app() as opened:
         opened.index(IndexRequest(path=folder))
-        opened.append_events([event(1, "gamma"), event(1, "delta", session="other")])
-        opened.index_sessions()
-        opened.upsert_entities([Entity(key="k", title="K", text="epsilon", type="note")])
+        opened.sessions().append([event(1, "gamma"), event(1, "delta", session="other")])
+        opened.sessions().index()
+        opened.entities().upsert([Entity(key="k", title="K", text="epsilon", type="note")])
         yield opened
 
 
@@ -94,7 +94,7 @@ def test_entries_are_made_again_whatever_their_status(
         Entity(key=f"d{n}", title="D", text=f"zeta {n}", type="note", status="draft")
         for n in range(250)
     ]
-    app.upsert_entities(drafts)
+    app.entities().upsert(drafts)
     stored = state(owner, STATE)
     owner.execute("UPDATE lastro.chunks SET content = 'damaged' WHERE scope = 'entity'")
     report = app.index(IndexRequest(path=folder, rebuild=True, scopes=("entity",)))

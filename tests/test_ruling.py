@@ -26,7 +26,7 @@ from lastro.places import EntityPlace
 from lastro.profiles import DEFAULT, KB_RRF, SHIPPED, Profile
 from lastro.projects import project_id_of
 from lastro.rules import MAX_RULES, Rule, RuleContext, RuleEntry, RuleMatch
-from lastro.ruling import list_rules, remove_rules, upsert_rules
+from lastro.ruling import RuleBook
 from lastro.search import Engine, SearchRequest, find, search
 from lastro.types import EntityOrigin, Hit, Outcome
 from lastro.writing import Writer
@@ -69,8 +69,11 @@ class Shop:
         )
         upsert_entities(self.database, entities, project=project, writer=writer)
 
+    def rules(self, project: str = "shop") -> RuleBook:
+        return RuleBook(database=self.database, project=project)
+
     def rule(self, *rules: Rule, project: str = "shop") -> None:
-        upsert_rules(self.database, rules, project=project)
+        self.rules(project).upsert(rules)
 
     def ask(self, query: str = QUERY, *, profile: Any = "kb-rrf", **request: Any) -> Outcome:
         asked = SearchRequest(query=query, k=50, profile=profile, explain=True, **request)
@@ -376,13 +379,13 @@ def test_a_rule_is_stored_over_the_one_of_its_name(shop: Shop) -> None:
     other = replace(EVERY, name="other")
 
     def counts(*rules: Rule) -> tuple[int, int, int]:
-        report = upsert_rules(shop.database, rules, project="shop")
+        report = shop.rules().upsert(rules)
         return report.rules.added, report.rules.changed, report.rules.unchanged
 
     assert counts(EVERY, WEDDING_FIRST) == (2, 0, 0)
     assert counts(WEDDING_FIRST, replace(EVERY, weight=0.5), other) == (1, 1, 1)
     assert counts() == (0, 0, 0)
-    assert list_rules(shop.database, project="shop") == [
+    assert shop.rules().list() == [
         replace(EVERY, weight=0.5),
         other,
         WEDDING_FIRST,
@@ -394,17 +397,17 @@ def test_a_search_follows_a_rule_as_it_is_stored_now(shop: Shop) -> None:
     for weight in (0.25, 0.5):
         shop.rule(replace(EVERY, weight=weight))
         assert rules_of(shop.hits()["near"])["sum"] == weight
-    assert remove_rules(shop.database, ["every", "none"], project="shop") == ["every"]
+    assert shop.rules().remove(["every", "none"]) == ["every"]
     assert matched(shop.hits()["near"]) == []
     with pytest.raises(NotFound, match="has no rule 'every'"):
-        remove_rules(shop.database, ["every"], project="shop")
+        shop.rules().remove(["every"])
 
 
 def test_a_name_that_comes_twice_is_refused(shop: Shop) -> None:
     shop.put(NEAR)
     with pytest.raises(InvalidInput, match="comes twice"):
         shop.rule(EVERY, replace(EVERY, weight=0))
-    assert list_rules(shop.database, project="shop") == []
+    assert shop.rules().list() == []
 
 
 def test_more_rules_than_a_project_keeps_are_refused_all_together(shop: Shop) -> None:
@@ -412,7 +415,7 @@ def test_more_rules_than_a_project_keeps_are_refused_all_together(shop: Shop) ->
     shop.rule(*(replace(EVERY, name=str(number)) for number in range(MAX_RULES)))
     with pytest.raises(InvalidInput, match="at most 200 rules"):
         shop.rule(EVERY)
-    assert len(list_rules(shop.database, project="shop")) == MAX_RULES
+    assert len(shop.rules().list()) == MAX_RULES
 
 
 def test_two_imports_at_once_keep_no_more_rules_than_a_project_may_have(shop: Shop) -> None:
@@ -437,6 +440,6 @@ def test_rules_belong_to_a_project_that_is_there(shop: Shop) -> None:
     shop.put(NEAR)
     shop.put(NEAR, project="another shop")
     shop.rule(EVERY, project="another shop")
-    assert list_rules(shop.database, project="shop") == []
+    assert shop.rules().list() == []
     with pytest.raises(NotFound):
-        remove_rules(shop.database, ["every"], project="shop")
+        shop.rules().remove(["every"])

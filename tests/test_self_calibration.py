@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from lastro import adoption, store
-from lastro.adoption import resolve
+from lastro.adoption import ProfileVersions, resolve
 from lastro.beir import Passage
 from lastro.chunk_settings import ChunkSettings
 from lastro.db.pool import Database
@@ -17,6 +17,7 @@ from lastro.documents import Pipeline
 from lastro.embedders import DeterministicEmbedder, Embedder, fingerprint
 from lastro.evaluation import PROJECT, store_passages
 from lastro.profiles import DEFAULT, SHIPPED, Profile, unscaled
+from lastro.search import Engine
 from lastro.self_calibration import self_calibrate, watch_over
 from lastro.writing import Writer
 
@@ -83,8 +84,16 @@ def answering(database: Database, embedder: Embedder, project_id: int) -> Profil
     return profile
 
 
+def versions(database: Database, embedder: Embedder) -> ProfileVersions:
+    return ProfileVersions(database=database, given=SHIPPED, project=PROJECT, embedder=embedder.id)
+
+
+def engine_of(database: Database, embedder: Embedder) -> Engine:
+    return Engine(database=database, embedder=embedder, profiles=SHIPPED, languages=LANGUAGES)
+
+
 def watch(database: Database, embedder: Embedder) -> None:
-    watch_over(database, embedder, SHIPPED, project=PROJECT, languages=LANGUAGES)
+    watch_over(engine_of(database, embedder), project=PROJECT)
 
 
 def test_vectors_of_noise_lose_their_weight_and_the_outcome_says_self(
@@ -109,10 +118,7 @@ def test_vectors_that_know_the_texts_keep_the_shipped_profile(app_database, owne
 def test_the_same_rows_give_the_same_estimate(app_database, owner_url) -> None:
     embedder = DeterministicEmbedder()
     fill(app_database, owner_url, embedder, count=60)
-    looks = [
-        self_calibrate(app_database, embedder, SHIPPED, project=PROJECT, languages=LANGUAGES)
-        for _ in range(2)
-    ]
+    looks = [self_calibrate(engine_of(app_database, embedder), project=PROJECT) for _ in range(2)]
     assert looks[0] == looks[1]
     assert looks[0].check.row_count == 60
 
@@ -131,7 +137,7 @@ def test_a_version_that_somebody_adopted_is_left_alone(app_database, owner_url) 
     project_id = fill(app_database, owner_url, embedder, count=200)
     mine = replace(DEFAULT, vector_weight=0.5, calibrated=True, embedder=embedder.id)
     adoption.save(app_database, mine, project=PROJECT, after=1)
-    adoption.adopt(app_database, SHIPPED, "default@2", project=PROJECT, embedder=embedder.id)
+    versions(app_database, embedder).adopt("default@2")
     watch(app_database, embedder)
     assert answering(app_database, embedder, project_id) == replace(mine, version=2)
 
@@ -163,9 +169,9 @@ def test_the_shipped_version_that_somebody_chose_again_stays(
     project_id = fill(app_database, owner_url, embedder, count=60)
     watch(app_database, embedder)
     if choose == "roll back":
-        adoption.roll_back(app_database, SHIPPED, "default", project=PROJECT, embedder=embedder.id)
+        versions(app_database, embedder).roll_back("default")
     else:
-        adoption.adopt(app_database, SHIPPED, "default@1", project=PROJECT, embedder=embedder.id)
+        versions(app_database, embedder).adopt("default@1")
     fill(app_database, owner_url, embedder, count=60, texts=lambda n: passages(2 * n)[n:])
     watch(app_database, embedder)
     assert answering(app_database, embedder, project_id) == DEFAULT

@@ -40,7 +40,7 @@ def lines(*events: Event) -> list[bytes]:
 
 
 def sequence(app: App, session: str = "talk") -> list[tuple[int | None, str]]:
-    return [(one.seq, one.id) for one in app.session_events(session)]
+    return [(one.seq, one.id) for one in app.sessions().events(session)]
 
 
 # --- added
@@ -54,15 +54,15 @@ def test_an_event_is_read_back_as_it_was_given(app: App) -> None:
         payload={"a": [1, 2.5, None, {"b": "ç"}]},
         time=WHEN,
     )
-    app.append_events([given])
-    assert app.session_event("talk", "e7") == given
+    app.sessions().append([given])
+    assert app.sessions().event("talk", "e7") == given
 
 
 def test_the_same_event_again_changes_nothing(app: App, owner: psycopg.Connection) -> None:
     given = [event(n, f"note {n}", payload={"n": n}, time=WHEN) for n in range(1, 4)]
-    app.append_events(given)
+    app.sessions().append(given)
     before = state(owner, LOGGED)
-    counts = app.append_events([*given, *given]).events
+    counts = app.sessions().append([*given, *given]).events
     assert (counts.added, counts.unchanged, counts.refused) == (0, 6, ())
     assert state(owner, LOGGED) == before
 
@@ -81,46 +81,50 @@ def test_the_same_event_again_changes_nothing(app: App, owner: psycopg.Connectio
 def test_another_event_of_the_same_id_is_refused_and_the_rest_goes_in(
     app: App, change: dict[str, Any]
 ) -> None:
-    app.append_events([event(1, "first")])
+    app.sessions().append([event(1, "first")])
     other = event(**({"seq": 1, "content": "first", "id": "e1"} | change))
-    counts = app.append_events([event(2, "second"), other, event(3, "third")]).events
+    counts = app.sessions().append([event(2, "second"), other, event(3, "third")]).events
     assert counts.added == 2
     (refused,) = counts.refused
     assert (refused.line, refused.key) == (2, "e1")
     assert "has an event 'e1' that says something else, at seq 1" in refused.reason
-    assert app.session_event("talk", "e1").content == "first"
+    assert app.sessions().event("talk", "e1").content == "first"
 
 
 def test_an_event_at_a_number_that_another_has_is_refused(app: App) -> None:
-    counts = app.append_events([event(1, "first"), event(1, "second", id="late")]).events
+    counts = app.sessions().append([event(1, "first"), event(1, "second", id="late")]).events
     assert counts.added == 1
     (refused,) = counts.refused
     assert refused.reason == "the event 'e1' has seq 1 in the session 'talk'"
 
 
 def test_of_two_in_one_batch_the_first_goes_in(app: App) -> None:
-    counts = app.append_events([event(1, "first"), event(1, "other"), event(1, "first")]).events
+    counts = app.sessions().append([event(1, "first"), event(1, "other"), event(1, "first")]).events
     assert (counts.added, counts.unchanged, len(counts.refused)) == (1, 1, 1)
-    assert app.session_event("talk", "e1").content == "first"
+    assert app.sessions().event("talk", "e1").content == "first"
 
 
 def test_a_refused_event_takes_no_number_from_a_later_one(app: App) -> None:
-    app.append_events([event(1, "first")])
-    counts = app.append_events([event(5, "other", id="e1"), event(5, "fifth", id="five")]).events
+    app.sessions().append([event(1, "first")])
+    counts = (
+        app.sessions().append([event(5, "other", id="e1"), event(5, "fifth", id="five")]).events
+    )
     assert (counts.added, len(counts.refused)) == (1, 1)
     assert sequence(app) == [(1, "e1"), (5, "five")]
 
 
 def test_events_without_a_number_get_the_next_ones(app: App) -> None:
-    app.append_events([event(None, "a", id="a"), event(None, "b", id="b")])
-    app.append_events([event(40, "c", id="c"), event(None, "d", id="d")])
+    app.sessions().append([event(None, "a", id="a"), event(None, "b", id="b")])
+    app.sessions().append([event(40, "c", id="c"), event(None, "d", id="d")])
     assert sequence(app) == [(1, "a"), (2, "b"), (40, "c"), (41, "d")]
 
 
 def test_an_event_without_a_number_is_known_again_by_its_id(app: App) -> None:
     once = [event(None, "a", id="a"), event(None, "b", id="b")]
-    app.append_events(once)
-    counts = app.append_events([*once, event(None, "c", id="c"), event(None, "c", id="c")]).events
+    app.sessions().append(once)
+    counts = (
+        app.sessions().append([*once, event(None, "c", id="c"), event(None, "c", id="c")]).events
+    )
     assert (counts.added, counts.unchanged) == (1, 3)
     assert sequence(app) == [(1, "a"), (2, "b"), (3, "c")]
 
@@ -128,30 +132,30 @@ def test_an_event_without_a_number_is_known_again_by_its_id(app: App) -> None:
 def test_events_are_in_the_order_of_their_numbers_whatever_their_clocks_say(app: App) -> None:
     backwards = [event(n, f"note {n}", time=WHEN - timedelta(hours=n)) for n in range(1, 6)]
     random.Random(1).shuffle(backwards)
-    app.append_events(backwards)
+    app.sessions().append(backwards)
     assert sequence(app) == [(n, f"e{n}") for n in range(1, 6)]
 
 
 @pytest.mark.parametrize("content", ["", "x" * 2**20, "\u200b", "a\x01b\u202e"])
 def test_any_content_is_kept(app: App, content: str) -> None:
-    app.append_events([event(1, content, type="tool.result"), event(2, content[:2000])])
-    app.end_session("talk")
-    assert app.session_event("talk", "e1").content == content
+    app.sessions().append([event(1, content, type="tool.result"), event(2, content[:2000])])
+    app.sessions().end("talk")
+    assert app.sessions().event("talk", "e1").content == content
 
 
 def test_what_postgresql_cannot_store_is_left_out_and_the_event_known_again(app: App) -> None:
     given = event(1, "a\0b\ud800", payload={"out": "\0x"})
-    app.append_events([given])
-    stored = app.session_event("talk", "e1")
+    app.sessions().append([given])
+    stored = app.sessions().event("talk", "e1")
     assert (stored.content, stored.payload) == ("ab", {"out": "x"})
-    assert app.append_events([given]).events.unchanged == 1
+    assert app.sessions().append([given]).events.unchanged == 1
 
 
 def test_one_session_s_ids_and_numbers_are_free_in_another(app: App) -> None:
-    app.append_events([event(1, "a"), event(1, "b", session="other")])
-    app.append_events([event(1, "c")], project="elsewhere")
-    assert app.session_event("other", "e1").content == "b"
-    assert app.session_event("talk", "e1", project="elsewhere").content == "c"
+    app.sessions().append([event(1, "a"), event(1, "b", session="other")])
+    app.sessions("elsewhere").append([event(1, "c")])
+    assert app.sessions().event("other", "e1").content == "b"
+    assert app.sessions("elsewhere").event("talk", "e1").content == "c"
 
 
 # --- not found
@@ -164,26 +168,26 @@ def refusal(call: Callable[[], object]) -> tuple[str, str | None]:
 
 
 def test_a_foreign_event_and_one_that_never_was_are_the_same_not_found(app: App) -> None:
-    app.append_events([event(1, "ours")])
-    unknown = refusal(lambda: app.session_event("secret", "e7"))
-    app.append_events([event(7, "theirs", session="secret")], project="theirs")
-    assert refusal(lambda: app.session_event("secret", "e7")) == unknown
-    app.append_events([event(1, "ours", session="secret")])
-    assert refusal(lambda: app.session_event("secret", "e7")) == unknown
+    app.sessions().append([event(1, "ours")])
+    unknown = refusal(lambda: app.sessions().event("secret", "e7"))
+    app.sessions("theirs").append([event(7, "theirs", session="secret")])
+    assert refusal(lambda: app.sessions().event("secret", "e7")) == unknown
+    app.sessions().append([event(1, "ours", session="secret")])
+    assert refusal(lambda: app.sessions().event("secret", "e7")) == unknown
 
 
 @pytest.mark.parametrize("session", ["secret", "never\0there", "\ud800"])
 def test_a_foreign_session_and_one_that_never_was_are_the_same_not_found(
     app: App, session: str
 ) -> None:
-    app.append_events([event(1, "ours")])
-    app.append_events([event(7, "theirs", session="secret")], project="theirs")
+    app.sessions().append([event(1, "ours")])
+    app.sessions("theirs").append([event(7, "theirs", session="secret")])
     calls = (
-        lambda name: app.end_session(name),
-        lambda name: list(app.session_events(name)),
-        lambda name: list(app.export_sessions([name])),
-        lambda name: app.index_sessions([name]),
-        lambda name: app.remove_sessions([name]),
+        lambda name: app.sessions().end(name),
+        lambda name: list(app.sessions().events(name)),
+        lambda name: list(app.sessions().export([name])),
+        lambda name: app.sessions().index([name]),
+        lambda name: app.sessions().remove([name]),
     )
     for call in calls:
         message, remedy = refusal(lambda call=call: call(session))
@@ -195,7 +199,7 @@ def test_a_foreign_session_and_one_that_never_was_are_the_same_not_found(
 
 
 def test_what_was_said_is_found_and_cited_by_session_and_event(app: App) -> None:
-    app.import_events(
+    app.sessions().import_lines(
         lines(
             event(1, "How much does the crane lift?", time=WHEN),
             event(2, "The crane lifts nine tonnes.", type="agent.response"),
@@ -216,11 +220,11 @@ def test_what_was_said_is_found_and_cited_by_session_and_event(app: App) -> None
 def test_other_types_are_kept_and_change_no_search_and_no_count(
     app: App, owner: psycopg.Connection, type_: str
 ) -> None:
-    app.import_events(lines(event(1, "The crane lifts nine tonnes.")))
+    app.sessions().import_lines(lines(event(1, "The crane lifts nine tonnes.")))
     before = state(owner, INDEXED[1:])
     told = event(2, "Zanzibar crane", type=type_, payload={"said": "Zanzibar"})
-    app.import_events(lines(told))
-    assert app.session_event("talk", "e2") == told
+    app.sessions().import_lines(lines(told))
+    assert app.sessions().event("talk", "e2") == told
     assert state(owner, INDEXED[1:]) == before
     assert found(app, "Zanzibar") == []
 
@@ -228,26 +232,28 @@ def test_other_types_are_kept_and_change_no_search_and_no_count(
 def test_a_session_of_other_types_alone_has_no_document(
     app: App, owner: psycopg.Connection
 ) -> None:
-    report = app.import_events(lines(event(1, "x", type="tool.result")))
+    report = app.sessions().import_lines(lines(event(1, "x", type="tool.result")))
     assert report.sessions.added == 0
     assert state(owner, INDEXED[:1]) == [[]]
 
 
 def test_a_chunk_never_crosses_an_event(app: App) -> None:
-    app.import_events(lines(event(1, "Lift the crane."), event(2, "Lower the crane.")))
+    app.sessions().import_lines(lines(event(1, "Lift the crane."), event(2, "Lower the crane.")))
     outcome = app.search(SearchRequest(query="crane", max_per_document=100))
     assert {hit.content for hit in outcome.hits} == {"Lift the crane.", "Lower the crane."}
 
 
 def test_a_long_event_is_cut_and_every_part_cites_it(app: App) -> None:
-    report = app.import_events(lines(event(1, "The crane lifts nine tonnes a time. " * 200)))
+    report = app.sessions().import_lines(
+        lines(event(1, "The crane lifts nine tonnes a time. " * 200))
+    )
     assert report.chunks > 5
     assert set(found(app, "crane")) == {("talk", "e1")}
 
 
 def test_a_title_event_names_the_session_and_is_no_word_of_its_rows(app: App) -> None:
-    app.import_events(lines(event(1, "How much does the crane lift?")))
-    app.import_events(
+    app.sessions().import_lines(lines(event(1, "How much does the crane lift?")))
+    app.sessions().import_lines(
         lines(
             event(3, "Cranes \n of the quay", type="session.title"),
             event(2, "an earlier name", type="session.title"),
@@ -262,7 +268,7 @@ def test_a_title_event_names_the_session_and_is_no_word_of_its_rows(app: App) ->
 def test_each_event_has_the_language_that_it_is_written_in(
     app: App, owner: psycopg.Connection
 ) -> None:
-    app.import_events(
+    app.sessions().import_lines(
         lines(
             event(1, "How many tonnes does the crane at the northern quay lift?"),
             event(2, "O guindaste do cais norte levanta nove toneladas de cada vez."),
@@ -274,10 +280,10 @@ def test_each_event_has_the_language_that_it_is_written_in(
 
 
 def test_a_session_that_grew_at_its_end_keeps_its_rows(app: App, owner: psycopg.Connection) -> None:
-    app.import_events(lines(event(1, "first crane"), event(2, "second crane")))
+    app.sessions().import_lines(lines(event(1, "first crane"), event(2, "second crane")))
     rows = "SELECT xmin::text, id FROM lastro.chunks ORDER BY ordinal"
     before = owner.execute(rows).fetchall()
-    report = app.import_events(lines(event(3, "third crane")))
+    report = app.sessions().import_lines(lines(event(3, "third crane")))
     assert (report.sessions.changed, report.embedding.embedded) == (1, 1)
     assert owner.execute(rows).fetchall()[:2] == before
     assert len(found(app, "crane")) == 3
@@ -287,9 +293,9 @@ def test_an_import_that_brings_nothing_new_leaves_the_index_alone(
     app: App, owner: psycopg.Connection
 ) -> None:
     said = lines(event(1, "first crane"), event(2, "second crane"))
-    app.import_events(said)
+    app.sessions().import_lines(said)
     before = owner.execute("SELECT xmin::text FROM lastro.chunks").fetchall()
-    report = app.import_events(said)
+    report = app.sessions().import_lines(said)
     assert report.events is not None
     assert (report.events.unchanged, report.sessions.unchanged) == (2, 1)
     assert owner.execute("SELECT xmin::text FROM lastro.chunks").fetchall() == before
@@ -318,16 +324,16 @@ def test_events_in_any_parts_and_order_equal_one_import_of_all(
     order = data.draw(st.permutations(said))
     cuts = sorted(data.draw(st.lists(st.integers(0, total), max_size=3)))
     for start, end in zip([0, *cuts], [*cuts, total], strict=True):
-        app.import_events(lines(*order[start:end]))
+        app.sessions().import_lines(lines(*order[start:end]))
     parts = state(owner, INDEXED + LOGGED)
     sessions = sorted({one.session for one in said})
-    app.remove_sessions(sessions)
+    app.sessions().remove(sessions)
     assert state(owner, INDEXED[:2]) == [[], []]
-    app.import_events(lines(*said))
+    app.sessions().import_lines(lines(*said))
     assert state(owner, INDEXED + LOGGED) == parts
-    app.index_sessions(rebuild=True)
+    app.sessions().index(rebuild=True)
     assert state(owner, INDEXED + LOGGED) == parts
-    app.remove_sessions(sessions)
+    app.sessions().remove(sessions)
 
 
 @pytest.mark.parametrize("batch", [1, 3])
@@ -335,11 +341,11 @@ def test_a_long_session_in_many_steps_equals_one(
     app: App, owner: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
     said = lines(*(event(n, f"The crane {n}. " * 99) for n in range(1, 9)))
-    app.import_events(said)
+    app.sessions().import_lines(said)
     whole = state(owner, INDEXED)
-    app.remove_sessions(["talk"])
+    app.sessions().remove(["talk"])
     monkeypatch.setattr(session_indexing, "BATCH_CHUNKS", batch)
-    app.import_events(said)
+    app.sessions().import_lines(said)
     assert state(owner, INDEXED) == whole
 
 
@@ -352,28 +358,28 @@ def test_sessions_that_could_not_be_embedded_are_completed_by_a_repair(
     dead = DeterministicEmbedder()
     dead.embed = fail  # type: ignore[method-assign]
     with open_app(embedder=dead) as app:
-        report = app.import_events(lines(event(1, "first crane")))
+        report = app.sessions().import_lines(lines(event(1, "first crane")))
         assert (report.embedding.available, report.embedding.skipped) == (False, 1)
-        assert [s.complete for s in app.list_sessions()] == [False]
+        assert [s.complete for s in app.sessions().list()] == [False]
         assert found(app, "crane") == [("talk", "e1")]
     with open_app() as app:
-        report = app.import_events(lines(event(2, "second crane")))
+        report = app.sessions().import_lines(lines(event(2, "second crane")))
         assert report.embedding.embedded == 2
-        assert [s.complete for s in app.list_sessions()] == [True]
+        assert [s.complete for s in app.sessions().list()] == [True]
 
 
 def test_other_chunk_sizes_make_every_row_again(
     open_app: OpenApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_app() as app:
-        before = app.import_events(lines(event(1, "The crane lifts. " * 200))).chunks
+        before = app.sessions().import_lines(lines(event(1, "The crane lifts. " * 200))).chunks
     config = "[chunking]\ntarget_chars = 400\noverlap_chars = 50\nwindow_chars = 100\n"
     (tmp_path / "lastro.toml").write_text(config)
     monkeypatch.chdir(tmp_path)
     with open_app() as app:
-        assert [s.current for s in app.list_sessions()] == [False]
-        assert app.index_sessions().chunks > 2 * before
-        assert [s.current for s in app.list_sessions()] == [True]
+        assert [s.current for s in app.sessions().list()] == [False]
+        assert app.sessions().index().chunks > 2 * before
+        assert [s.current for s in app.sessions().list()] == [True]
 
 
 # --- lines
@@ -381,7 +387,7 @@ def test_other_chunk_sizes_make_every_row_again(
 
 def test_a_broken_last_line_is_told_and_the_others_go_in(app: App) -> None:
     whole = lines(event(1, "first"), event(2, "second"))
-    report = app.import_events([*whole, whole[1][:30]])
+    report = app.sessions().import_lines([*whole, whole[1][:30]])
     assert report.events is not None
     assert report.events.added == 2
     assert [refused.line for refused in report.events.refused] == [3]
@@ -390,9 +396,9 @@ def test_a_broken_last_line_is_told_and_the_others_go_in(app: App) -> None:
 def test_strictly_nothing_is_stored_where_a_line_is_refused(app: App) -> None:
     said = lines(event(1, "first"), event(1, "other"))
     with pytest.raises(InvalidInput, match="1 of 2 lines are no events that go in"):
-        app.import_events(said, strict=True)
+        app.sessions().import_lines(said, strict=True)
     assert app.projects() == []
-    assert app.import_events(said[:1], strict=True).sessions.added == 1
+    assert app.sessions().import_lines(said[:1], strict=True).sessions.added == 1
 
 
 def test_an_export_says_all_again(app: App, owner: psycopg.Connection) -> None:
@@ -401,12 +407,12 @@ def test_an_export_says_all_again(app: App, owner: psycopg.Connection) -> None:
         for session in ("b", "a")
         for n, type_ in enumerate(TYPES)
     ]
-    app.import_events(lines(*said))
-    exported = list(app.export_sessions())
+    app.sessions().import_lines(lines(*said))
+    exported = list(app.sessions().export())
     assert exported == sorted(said, key=lambda one: (one.session, one.seq or 0))
     before = state(owner, INDEXED + LOGGED)
-    app.remove_sessions(["a", "b"])
-    app.import_events(lines(*exported))
+    app.sessions().remove(["a", "b"])
+    app.sessions().import_lines(lines(*exported))
     assert state(owner, INDEXED + LOGGED) == before
 
 
@@ -414,39 +420,43 @@ def test_an_export_says_all_again(app: App, owner: psycopg.Connection) -> None:
 
 
 def test_the_end_of_a_session_indexes_what_was_added(app: App) -> None:
-    app.append_events([event(1, "The crane lifts."), event(1, "The quay.", session="other")])
+    app.sessions().append([event(1, "The crane lifts."), event(1, "The quay.", session="other")])
     assert found(app, "crane") == []
-    app.end_session("talk")
+    app.sessions().end("talk")
     assert found(app, "crane") == [("talk", "e1")]
     assert found(app, "quay") == []
 
 
 def test_a_second_end_leaves_the_first_one_as_it_was(app: App, owner: psycopg.Connection) -> None:
-    app.append_events([event(1, "The crane lifts.")])
-    app.end_session("talk")
-    (first,) = app.list_sessions()
+    app.sessions().append([event(1, "The crane lifts.")])
+    app.sessions().end("talk")
+    (first,) = app.sessions().list()
     before = state(owner, INDEXED)
-    app.end_session("talk")
-    assert (app.list_sessions(), state(owner, INDEXED)) == ([first], before)
+    app.sessions().end("talk")
+    assert (app.sessions().list(), state(owner, INDEXED)) == ([first], before)
 
 
 def test_sessions_are_listed_with_what_the_index_lacks(app: App) -> None:
-    app.import_events(lines(event(1, "The crane.", time=WHEN), event(2, "x", type="tool.call")))
-    app.append_events([event(1, "The quay.", session="open")])
-    talk = app.list_sessions()[1]
+    app.sessions().import_lines(
+        lines(event(1, "The crane.", time=WHEN), event(2, "x", type="tool.call"))
+    )
+    app.sessions().append([event(1, "The quay.", session="open")])
+    talk = app.sessions().list()[1]
     assert (talk.id, talk.title, talk.events, talk.indexed_events, talk.chunks) == (
         "talk", "The crane.", 2, 1, 1,
     )  # fmt: skip
     assert (talk.current, talk.complete, talk.started_at, talk.ended_at) == (True, True, WHEN, None)
-    assert [(s.id, s.current) for s in app.list_sessions()] == [("open", False), ("talk", True)]
+    assert [(s.id, s.current) for s in app.sessions().list()] == [("open", False), ("talk", True)]
 
 
 def test_a_removed_session_is_gone_from_log_rows_and_counts(
     app: App, owner: psycopg.Connection
 ) -> None:
-    app.import_events(lines(event(1, "The crane."), event(1, "The quay.", session="other")))
-    assert app.remove_sessions(["talk", "never there"]) == ["talk"]
+    app.sessions().import_lines(
+        lines(event(1, "The crane."), event(1, "The quay.", session="other"))
+    )
+    assert app.sessions().remove(["talk", "never there"]) == ["talk"]
     assert found(app, "crane") == []
-    assert [s.id for s in app.list_sessions()] == ["other"]
+    assert [s.id for s in app.sessions().list()] == ["other"]
     words = owner.execute("SELECT lexeme FROM lastro.lexeme_stats ORDER BY 1").fetchall()
     assert words == [("quay",)]

@@ -40,11 +40,11 @@ def test_threads_that_append_without_numbers_lose_and_double_none(
     def write(writer: int) -> None:
         for n in range(each):
             said = event(None, f"note {n}", id=f"{writer}-{n}")
-            assert app.append_events([said, said]).events.added == 1
+            assert app.sessions().append([said, said]).events.added == 1
 
     with ThreadPoolExecutor(WRITERS) as threads:
         list(threads.map(write, range(WRITERS)))
-    found = [(one.seq, one.id) for one in app.session_events("talk")]
+    found = [(one.seq, one.id) for one in app.sessions().events("talk")]
     assert [seq for seq, _ in found] == list(range(1, WRITERS * each + 1))
     assert sorted(id_ for _, id_ in found) == sorted(
         f"{writer}-{n}" for writer in range(WRITERS) for n in range(each)
@@ -58,17 +58,17 @@ def test_threads_that_bring_the_same_events_in_opposite_orders_store_each_once(a
     said = [event(n, f"note {n}", session=f"s{n % 5}", id=f"e{n}") for n in range(60)]
 
     def write(writer: int) -> int:
-        return app.append_events(said if writer % 2 else said[::-1]).events.added
+        return app.sessions().append(said if writer % 2 else said[::-1]).events.added
 
     with ThreadPoolExecutor(WRITERS) as threads:
         assert sum(threads.map(write, range(WRITERS))) == len(said)
-    assert sum(one.events for one in app.list_sessions()) == len(said)
+    assert sum(one.events for one in app.sessions().list()) == len(said)
 
 
 def test_of_two_writers_of_one_number_one_is_refused(app: App) -> None:
     def write(writer: int) -> int:
         said = event(1, f"by {writer}", id=f"w{writer}")
-        return len(app.append_events([said]).events.refused)
+        return len(app.sessions().append([said]).events.refused)
 
     with ThreadPoolExecutor(WRITERS) as threads:
         assert sum(threads.map(write, range(WRITERS))) == WRITERS - 1
@@ -116,8 +116,8 @@ def conversation(total: int) -> list[Event]:
 
 def fresh(app: App, owner: psycopg.Connection, said: list[Event]) -> list[list[Any]]:
     """What one import of all would store."""
-    app.remove_sessions(["s0", "s1", "s2"])
-    app.import_events(lines(*said).encode().splitlines())
+    app.sessions().remove(["s0", "s1", "s2"])
+    app.sessions().import_lines(lines(*said).encode().splitlines())
     return state(owner, INDEXED + LOGGED)
 
 
@@ -147,7 +147,7 @@ def test_an_import_that_was_killed_and_made_again_equals_one_import(
     os.kill(writer.pid, signal.SIGKILL)
     assert writer.wait() == -signal.SIGKILL
     assert count(owner) < len(said)
-    report = app.import_events(lines(*said).encode().splitlines())
+    report = app.sessions().import_lines(lines(*said).encode().splitlines())
     assert report.events is not None
     assert report.events.unchanged >= stored
     again = state(owner, INDEXED + LOGGED)

@@ -75,8 +75,8 @@ def shop(server_url: str, template: str, tmp_path_factory: pytest.TempPathFactor
         patch.setenv("LASTRO_EMBEDDER", "deterministic")
         with build(load_settings()) as app:
             for project in ("plain", "taught"):
-                app.upsert_entities([*map(stored, ENTRIES), SECRET], project=project)
-            app.import_words(as_lines(WORDS), project="taught")
+                app.entities(project).upsert([*map(stored, ENTRIES), SECRET])
+            app.words("taught").import_lines(as_lines(WORDS))
             yield app
 
 
@@ -178,7 +178,7 @@ def statements(shop: App, project: str) -> int:
 
 
 def test_words_of_one_project_are_none_of_another(shop: App) -> None:
-    assert shop.list_words("plain") == []
+    assert shop.words("plain").list() == []
     assert by_words(ask(shop, "gown", "plain")) == []
 
 

@@ -94,7 +94,7 @@ def in_four_lines() -> None:
     heading("In four lines")
     entity = Entity(key="hem", title="Hems", text="A blind hem hides its thread.", type="advice")
     with build(load_settings()) as app:
-        app.upsert_entities([entity], project=PROJECT)
+        app.entities(PROJECT).upsert([entity])
         outcome = app.search(SearchRequest(query="which hem hides?"), project=PROJECT)
         print(outcome.hits[0].origin.entity_key, outcome.hits[0].content)
 
@@ -102,11 +102,11 @@ def in_four_lines() -> None:
 def fill(app: App) -> None:
     """Store the entries and words that lie beside this script."""
     heading("What goes in")
-    app.delete_entities(["hem"], project=PROJECT)
+    app.entities(PROJECT).remove(["hem"])
     with (HERE / "entries.jsonl").open("rb") as lines:
-        stored = app.import_entities(lines, project=PROJECT)
+        stored = app.entities(PROJECT).import_lines(lines)
     with (HERE / "words.jsonl").open("rb") as lines:
-        learned = app.import_words(lines, project=PROJECT)
+        learned = app.words(PROJECT).import_lines(lines)
     print(f"{stored.entries.added} entries, {stored.chunks} published chunks")
     print(f"{learned.total} terms of the shop's own")
 
@@ -121,7 +121,7 @@ def across_languages(app: App) -> None:
 def unpublished(app: App) -> None:
     """A draft or archived entry is never found, even where the question is its text."""
     heading("Drafts and archived entries")
-    for entity in app.export_entities(PROJECT):
+    for entity in app.entities(PROJECT).export():
         if entity.status != "published":
             found = keys(app, entity.text, k=100, max_per_document=100)
             shown = "SHOWN" if entity.key in found else "not shown"
@@ -144,7 +144,7 @@ def rules(app: App) -> None:
     heading("Rules")
     before = {name: keys(app, query, filter=asked, **RANKED) for name, query, asked in RULES}
     with (HERE / "rules.jsonl").open("rb") as lines:
-        app.import_rules(lines, project=PROJECT)
+        app.rules(PROJECT).import_lines(lines)
     for name, query, asked in RULES:
         hits = search(app, query, filter=asked, **RANKED).hits
         after = unique(hit.origin.entity_key for hit in hits)
@@ -193,7 +193,7 @@ def gaps(app: App) -> None:
         print(f"{query} -> {len(outcome.hits)} hits, gap {'noted' if outcome.gap_id else 'none'}")
     for gap in ledger.list(status="open"):
         print(f"asked {gap.hit_count} times: {gap.query}")
-    app.upsert_entities([ANSWER], project=PROJECT)
+    app.entities(PROJECT).upsert([ANSWER])
     resolved = ledger.resolve()
     print(f"answered by {ANSWER.key}: {len(resolved.resolved)} closed, {resolved.remaining} open")
     app.search(SearchRequest(query=NONSENSE), project=PROJECT)

@@ -1,6 +1,6 @@
 """Which ranking numbers a project answers with: shipped, set, or calibrated and adopted."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from lastro.errors import InvalidInput, NotFound
 from lastro.profiles import Profile, profile_from_json, profile_json, unscaled
 from lastro.projects import project_id_of
 from lastro.ranking import VectorScale
-from lastro.store import AppConnection
+from lastro.store import AppConnection, StoredProfile
 
 # Rows with a vector from which their random pairs say what chance is: 190 pairs.
 SCALE_LEAST_ROWS = 20
@@ -28,6 +28,90 @@ class KnownProfile:
     profile: Profile
     adopted: bool
     created_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileVersions:
+    """The profiles that a project can answer with.
+
+    ``given`` are those shipped and set, ``embedder`` the id of the one that makes the vectors.
+    ``is_named`` is False where the project is a folder's, which may be none yet: then ``given``
+    are listed. Errors of every method else: NotFound for the project.
+    """
+
+    database: Database
+    given: Mapping[str, Profile]
+    project: str
+    embedder: str
+    is_named: bool = True
+
+    def adopt(self, name: str) -> Profile:
+        """Answer with ``name@version`` where searches ask for ``name``; returns it.
+
+        The version that is shipped or set can be adopted again. Errors: InvalidInput for a version
+        that is not there.
+        """
+        plain, _, version = name.partition("@")
+        if not version:
+            raise InvalidInput(
+                f"{name!r} names no version", remedy=f"write {plain}@VERSION; see `lastro profiles`"
+            )
+        project_id = project_id_of(self.database, self.project)
+        with self.database.transaction(projects=[project_id]) as connection:
+            profile = self._resolved(connection, name, project_id=project_id)
+            given = plain in self.given and self.given[plain].version == profile.version
+            store.adopt_profile(
+                connection,
+                plain,
+                version=None if given else profile.version,
+                project_id=project_id,
+            )
+        return profile
+
+    def roll_back(self, name: str) -> Profile:
+        """Undo the last adoption of ``name``; returns the profile that answers now.
+
+        Errors: NotFound where nothing was adopted.
+        """
+        project_id = project_id_of(self.database, self.project)
+        with self.database.transaction(projects=[project_id]) as connection:
+            if not store.roll_back_profile(connection, name, project_id=project_id):
+                raise NotFound(
+                    f"the project {self.project!r} has adopted no version of {name!r}",
+                    remedy="see `lastro profiles`",
+                )
+            return self._resolved(connection, name, project_id=project_id)
+
+    def list(self) -> list[KnownProfile]:
+        """Every profile that the project can answer with, by name and version."""
+        made = [
+            KnownProfile(
+                profile=profile_from_json(s.body), adopted=s.adopted, created_at=s.created_at
+            )
+            for s in self._stored()
+        ]
+        replaced = {known.profile.name for known in made if known.adopted}
+        given = [
+            KnownProfile(profile=p, adopted=p.name not in replaced, created_at=None)
+            for p in self.given.values()
+        ]
+        return sorted([*given, *made], key=lambda k: (k.profile.name, k.profile.version))
+
+    def _resolved(self, connection: AppConnection, name: str, *, project_id: int) -> Profile:
+        profile, _scale = resolve(
+            connection, self.given, name, project_id=project_id, embedder=self.embedder
+        )
+        return profile
+
+    def _stored(self) -> Sequence[StoredProfile]:
+        try:
+            project_id = project_id_of(self.database, self.project)
+        except NotFound:
+            if self.is_named:
+                raise
+            return ()
+        with self.database.transaction(projects=[project_id]) as connection:
+            return store.stored_profiles(connection, project_id)
 
 
 def resolve(
@@ -93,30 +177,6 @@ def _unknown(
     return InvalidInput(f"there is no profile {name!r}", remedy=f"profiles are {', '.join(known)}")
 
 
-def known_profiles(
-    database: Database, profiles: Mapping[str, Profile], *, project: str | None
-) -> list[KnownProfile]:
-    """Every profile that a project can answer with, by name and version. Errors: NotFound.
-
-    Without a project: those shipped and set.
-    """
-    stored: list[store.StoredProfile] = []
-    if project is not None:
-        project_id = project_id_of(database, project)
-        with database.transaction(projects=[project_id]) as connection:
-            stored = store.stored_profiles(connection, project_id)
-    made = [
-        KnownProfile(profile=profile_from_json(s.body), adopted=s.adopted, created_at=s.created_at)
-        for s in stored
-    ]
-    replaced = {known.profile.name for known in made if known.adopted}
-    given = [
-        KnownProfile(profile=p, adopted=p.name not in replaced, created_at=None)
-        for p in profiles.values()
-    ]
-    return sorted([*given, *made], key=lambda k: (k.profile.name, k.profile.version))
-
-
 def save(database: Database, profile: Profile, *, project: str, after: int) -> Profile:
     """Store a profile as the next version of its name, above ``after``. Errors: NotFound."""
     project_id = project_id_of(database, project)
@@ -125,54 +185,6 @@ def save(database: Database, profile: Profile, *, project: str, after: int) -> P
             connection, profile_json(profile), project_id=project_id, after=after
         )
     return replace(profile, version=version)
-
-
-def adopt(
-    database: Database, profiles: Mapping[str, Profile], name: str, *, project: str, embedder: str
-) -> Profile:
-    """Answer with ``name@version`` where searches ask for ``name``; returns it.
-
-    The version that is shipped or set can be adopted again. Errors: NotFound for the project,
-    InvalidInput for a version that is not there.
-    """
-    plain, _, version = name.partition("@")
-    if not version:
-        raise InvalidInput(
-            f"{name!r} names no version", remedy=f"write {plain}@VERSION; see `lastro profiles`"
-        )
-    project_id = project_id_of(database, project)
-    with database.transaction(projects=[project_id]) as connection:
-        profile, _scale = resolve(
-            connection, profiles, name, project_id=project_id, embedder=embedder
-        )
-        given = plain in profiles and profiles[plain].version == profile.version
-        store.adopt_profile(
-            connection,
-            plain,
-            version=None if given else profile.version,
-            project_id=project_id,
-        )
-    return profile
-
-
-def roll_back(
-    database: Database, profiles: Mapping[str, Profile], name: str, *, project: str, embedder: str
-) -> Profile:
-    """Undo the last adoption of ``name``; returns the profile that answers now.
-
-    Errors: NotFound for the project, and where nothing was adopted.
-    """
-    project_id = project_id_of(database, project)
-    with database.transaction(projects=[project_id]) as connection:
-        if not store.roll_back_profile(connection, name, project_id=project_id):
-            raise NotFound(
-                f"the project {project!r} has adopted no version of {name!r}",
-                remedy="see `lastro profiles`",
-            )
-        profile, _scale = resolve(
-            connection, profiles, name, project_id=project_id, embedder=embedder
-        )
-    return profile
 
 
 def refresh_vector_scale(connection: AppConnection, project_id: int) -> None:

@@ -5,7 +5,7 @@ of imports that a search need not wait for.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
@@ -13,16 +13,15 @@ from pathlib import Path
 from shutil import disk_usage
 from typing import TYPE_CHECKING, BinaryIO
 
-from lastro import adoption, projects
+from lastro import projects
 from lastro import search as searching
-from lastro.adoption import KnownProfile
+from lastro.adoption import ProfileVersions
 from lastro.config import Settings
 from lastro.db.embedded import EmbeddedPostgres
 from lastro.db.migrate import migrate, require_current
 from lastro.db.pool import GRANT, Database, connect
 from lastro.embedders import Embedder, build_embedder, configured
 from lastro.errors import InvalidInput, LastroError
-from lastro.golden import GoldenSet
 from lastro.job import LISTED_JOBS, Job, Workers
 from lastro.metering import UsageLater
 from lastro.profiles import Profile, load_profiles
@@ -34,8 +33,6 @@ from lastro.types import (
     Coverage,
     Evaluation,
     EvaluationRequest,
-    GoldenImport,
-    GoldenSummary,
     IndexReport,
     IndexRequest,
     Outcome,
@@ -46,23 +43,23 @@ from lastro.types import (
 if TYPE_CHECKING:
     from lastro.calibrating import Calibrated, CalibrationRequest, SelfCalibrated
     from lastro.chunk_sweep import Sweep, SweepRequest
-    from lastro.entity import Entity, EntityReport, EntitySummary
     from lastro.erasing import Erased
-    from lastro.event import AppendReport, Event, SessionReport, SessionSummary
+    from lastro.event_log import EventLog
     from lastro.exporting import Exported, Write
     from lastro.gaps import GapLedger
     from lastro.golden_runs import GoldenRuns
+    from lastro.golden_sets import GoldenSets
     from lastro.importing import Imported
     from lastro.jobs import JobBoard
-    from lastro.rules import Rule, RuleReport
-    from lastro.sessions import ReadEvents
+    from lastro.knowledge_base import KnowledgeBase
+    from lastro.ruling import RuleBook
     from lastro.sources.clones import Clones
     from lastro.sources.hooks import Hooks
     from lastro.switching import EmbedderRef, EmbedderStatus, SwitchReport
     from lastro.usage import Usage
+    from lastro.vocabulary import WordList
     from lastro.watching import Pace, Watched
     from lastro.why_findings import Why
-    from lastro.words import Word, WordReport
     from lastro.writing import Writer
 
 
@@ -244,7 +241,6 @@ class App:
         self.settings = settings
         self.database = database
         self.embedder = embedder
-        self.profiles = profiles
         self.engine = Engine(
             database=database,
             embedder=embedder,
@@ -309,6 +305,7 @@ class App:
     def index(self, request: IndexRequest, *, progress: Progress | None = None) -> IndexReport:
         """Index a repository or folder; see ``lastro.indexing.index`` for errors."""
         from lastro import indexing, rebuilding
+        from lastro.self_calibration import watch_over
 
         is_part = bool(request.scopes or request.sessions)
         run = rebuilding.rebuild if is_part else indexing.index
@@ -321,7 +318,7 @@ class App:
             clones=self._clones(),
         )
         if report.embedding.available:
-            self._watch_over(report.project)
+            watch_over(self.engine, project=report.project)
         return report
 
     def repair(
@@ -329,12 +326,13 @@ class App:
     ) -> IndexReport:
         """Embed what earlier runs could not; see ``lastro.indexing.repair`` for errors."""
         from lastro import indexing
+        from lastro.self_calibration import watch_over
 
         report = indexing.repair(
             self.database, self.project_name(project), writer=self.writer(), step=step
         )
         if report.embedding.available:
-            self._watch_over(report.project)
+            watch_over(self.engine, project=report.project)
         return report
 
     def refresh_statistics(self, project: str | None = None) -> None:
@@ -376,277 +374,50 @@ class App:
 
         return jobs.workers(self.database, lost_s=self.settings.worker_lost_s)
 
-    def upsert_entities(
-        self,
-        entities: "Sequence[Entity]",
-        *,
-        project: str | None = None,
-        progress: Progress | None = None,
-    ) -> "EntityReport":
-        """Store knowledge-base entries; see ``lastro.entities.upsert_entities`` for errors."""
-        from lastro import entities as knowledge
+    def sessions(self, project: str | None = None) -> "EventLog":
+        """A project's sessions: events added and cited; sessions indexed, ended, removed."""
+        from lastro.event_log import EventLog
 
-        report = knowledge.upsert_entities(
-            self.database,
-            entities,
-            project=self.project_name(project),
-            writer=self.writer(),
-            progress=progress,
-        )
-        if report.embedding.available:
-            self._watch_over(report.project)
-        return report
-
-    def import_entities(
-        self,
-        lines: Iterable[bytes],
-        *,
-        strict: bool = False,
-        project: str | None = None,
-        progress: Progress | None = None,
-    ) -> "EntityReport":
-        """Store the entries of JSON Lines, and report the lines that are none.
-
-        Errors: those of ``upsert_entities``; InvalidInput where ``strict`` meets such a line, and
-        then nothing is stored.
-        """
-        from lastro.entity import read_entities
-        from lastro.json_lines import require_all
-
-        read = read_entities(lines)
-        if strict:
-            require_all(read, of="entries")
-        report = self.upsert_entities(read.items, project=project, progress=progress)
-        return replace(report, entries=replace(report.entries, refused=read.refused))
-
-    def delete_entities(self, keys: Sequence[str], *, project: str | None = None) -> list[str]:
-        """Delete entries; returns the keys that there were. Errors: NotFound where none was."""
-        from lastro import entities as knowledge
-
-        return knowledge.delete_entities(self.database, keys, project=self.project_name(project))
-
-    def entity(self, key: str, *, project: str | None = None) -> "Entity":
-        """An entry of any status. Errors: NotFound."""
-        from lastro import entities as knowledge
-
-        return knowledge.get_entity(self.database, key, project=self.project_name(project))
-
-    def list_entities(
-        self, *, type_: str | None = None, status: str | None = None, project: str | None = None
-    ) -> "list[EntitySummary]":
-        """A project's entries without their texts, by key. Errors: NotFound, InvalidInput."""
-        from lastro import entities as knowledge
-
-        return knowledge.list_entities(
-            self.database, project=self.project_name(project), type_=type_, status=status
+        return EventLog(
+            engine=self.engine, project=self.project_name(project), new_writer=self.writer
         )
 
-    def export_entities(self, project: str | None = None) -> "Iterator[Entity]":
-        """A project's entries whole, by key. Errors: NotFound."""
-        from lastro import entities as knowledge
+    def entities(self, project: str | None = None) -> "KnowledgeBase":
+        """A project's knowledge-base entries: stored, read back, removed."""
+        from lastro.knowledge_base import KnowledgeBase
 
-        return knowledge.export_entities(self.database, project=self.project_name(project))
-
-    def append_events(
-        self, events: "Iterable[Event]", *, project: str | None = None
-    ) -> "AppendReport":
-        """Add events to the log, without indexing them; see ``lastro.sessions.append_events``."""
-        from lastro.json_lines import ReadLine
-
-        read = (ReadLine(number, event) for number, event in enumerate(events, start=1))
-        return self._append_events(read, project=project)
-
-    def append_event_lines(
-        self, lines: Iterable[bytes], *, project: str | None = None
-    ) -> "AppendReport":
-        """Add the events of JSON Lines to the log, and report the lines that are none."""
-        from lastro.event import read_events
-
-        return self._append_events(read_events(lines), project=project)
-
-    def _append_events(self, read: "ReadEvents", *, project: str | None) -> "AppendReport":
-        from lastro import sessions
-
-        return sessions.append_events(self.database, read, project=self.project_name(project))
-
-    def import_events(
-        self,
-        lines: Iterable[bytes],
-        *,
-        strict: bool = False,
-        project: str | None = None,
-        progress: Progress | None = None,
-    ) -> "SessionReport":
-        """Store and index the events of JSON Lines; see ``lastro.sessions.import_events``."""
-        from lastro.event import read_events
-
-        return self._import_events(
-            read_events(lines), strict=strict, project=project, progress=progress
+        return KnowledgeBase(
+            engine=self.engine, project=self.project_name(project), new_writer=self.writer
         )
 
-    def import_event_files(
-        self,
-        paths: Sequence[Path],
-        *,
-        format_: str = "auto",
-        stdin: BinaryIO | None = None,
-        strict: bool = False,
-        project: str | None = None,
-        progress: Progress | None = None,
-    ) -> "SessionReport":
-        """Store and index the events of files, one after the other; ``-`` stands for ``stdin``.
+    def rules(self, project: str | None = None) -> "RuleBook":
+        """A project's rules: stored, listed, removed."""
+        from lastro.ruling import RuleBook
 
-        Errors: those of ``lastro.sessions.import_events``; NotFound and InvalidInput for a file
-        that is not there or cannot be read.
-        """
-        from lastro.sources.event_files import read_files
+        return RuleBook(database=self.database, project=self.project_name(project))
 
-        return self._import_events(
-            read_files(paths, format_=format_, stdin=stdin),
-            strict=strict,
-            project=project,
-            progress=progress,
+    def words(self, project: str | None = None) -> "WordList":
+        """A project's synonyms and protected terms: added, listed, removed."""
+        from lastro.vocabulary import WordList
+
+        return WordList(database=self.database, project=self.project_name(project))
+
+    def profiles(self, project: str | None = None) -> ProfileVersions:
+        """The profiles that a project can answer with: listed, adopted, rolled back."""
+        named = self._named(project)
+        return ProfileVersions(
+            database=self.database,
+            given=self.engine.profiles,
+            project=self.project_name(named),
+            embedder=self.embedder.id,
+            is_named=named is not None,
         )
 
-    def _import_events(
-        self,
-        read: "ReadEvents",
-        *,
-        strict: bool,
-        project: str | None,
-        progress: Progress | None,
-    ) -> "SessionReport":
-        from lastro import sessions
+    def golden_sets(self, project: str | None = None) -> "GoldenSets":
+        """A project's golden sets: added, read back, drafted, removed."""
+        from lastro.golden_sets import GoldenSets
 
-        report = sessions.import_events(
-            self.database,
-            read,
-            project=self.project_name(project),
-            writer=self.writer(),
-            strict=strict,
-            progress=progress,
-        )
-        if report.embedding.available:
-            self._watch_over(report.project)
-        return report
-
-    def index_sessions(
-        self,
-        sessions: Sequence[str] | None = None,
-        *,
-        rebuild: bool = False,
-        project: str | None = None,
-        progress: Progress | None = None,
-    ) -> "SessionReport":
-        """Index the named sessions, or all, to what the log holds now. Errors: NotFound."""
-        from lastro import sessions as log
-
-        report = log.index(
-            self.database,
-            project=self.project_name(project),
-            writer=self.writer(),
-            sessions=sessions,
-            rebuild=rebuild,
-            progress=progress,
-        )
-        if report.embedding.available:
-            self._watch_over(report.project)
-        return report
-
-    def end_session(self, session: str, *, project: str | None = None) -> "SessionReport":
-        """Mark a session as ended, and index it. Errors: NotFound."""
-        from lastro import sessions
-
-        report = sessions.end_session(
-            self.database, session, project=self.project_name(project), writer=self.writer()
-        )
-        if report.embedding.available:
-            self._watch_over(report.project)
-        return report
-
-    def session_event(self, session: str, event: str, *, project: str | None = None) -> "Event":
-        """The event that a citation names. Errors: NotFound, the same for any cause."""
-        from lastro import sessions
-
-        return sessions.get_session_event(
-            self.database, session, event, project=self.project_name(project)
-        )
-
-    def session_events(
-        self,
-        session: str,
-        *,
-        after: int = -1,
-        limit: int | None = None,
-        project: str | None = None,
-    ) -> "Iterator[Event]":
-        """A session's events of any type behind a number, in order. Errors: NotFound."""
-        from lastro import sessions
-
-        return sessions.session_events(
-            self.database, session, project=self.project_name(project), after=after, limit=limit
-        )
-
-    def list_sessions(self, project: str | None = None) -> "list[SessionSummary]":
-        """A project's sessions by id. Errors: NotFound."""
-        from lastro import sessions
-
-        return sessions.list_sessions(
-            self.database,
-            project=self.project_name(project),
-            fingerprint=self.writer().pipeline.fingerprint,
-        )
-
-    def export_sessions(
-        self, sessions: Sequence[str] | None = None, *, project: str | None = None
-    ) -> "Iterator[Event]":
-        """Events of the named sessions, or of all, by session and number. Errors: NotFound."""
-        from lastro import sessions as log
-
-        return log.export_sessions(
-            self.database, project=self.project_name(project), sessions=sessions
-        )
-
-    def remove_sessions(self, sessions: Sequence[str], *, project: str | None = None) -> list[str]:
-        """Delete sessions; returns those that there were. Errors: NotFound where none was."""
-        from lastro import sessions as log
-
-        return log.remove_sessions(self.database, sessions, project=self.project_name(project))
-
-    def upsert_rules(self, rules: "Sequence[Rule]", *, project: str | None = None) -> "RuleReport":
-        """Store rules over those of the same names; see ``lastro.ruling.upsert_rules``."""
-        from lastro import ruling
-
-        return ruling.upsert_rules(self.database, rules, project=self.project_name(project))
-
-    def import_rules(
-        self, lines: Iterable[bytes], *, strict: bool = False, project: str | None = None
-    ) -> "RuleReport":
-        """Store the rules of JSON Lines, and report the lines that are none.
-
-        Errors: those of ``upsert_rules``; InvalidInput where ``strict`` meets such a line, and then
-        nothing is stored.
-        """
-        from lastro.json_lines import require_all
-        from lastro.rules import read_rules
-
-        read = read_rules(lines)
-        if strict:
-            require_all(read, of="rules")
-        report = self.upsert_rules(read.items, project=project)
-        return replace(report, rules=replace(report.rules, refused=read.refused))
-
-    def list_rules(self, project: str | None = None) -> "list[Rule]":
-        """A project's rules by name. Errors: NotFound."""
-        from lastro import ruling
-
-        return ruling.list_rules(self.database, project=self.project_name(project))
-
-    def remove_rules(self, names: Sequence[str], *, project: str | None = None) -> list[str]:
-        """Remove rules; returns the names that there were. Errors: NotFound where none was."""
-        from lastro import ruling
-
-        return ruling.remove_rules(self.database, names, project=self.project_name(project))
+        return GoldenSets(database=self.database, project=self.project_name(project))
 
     def evaluate(
         self, request: EvaluationRequest, *, progress: Progress | None = None
@@ -662,28 +433,6 @@ class App:
             progress=progress or _unseen,
         )
 
-    def import_words(
-        self, lines: Iterable[bytes], *, strict: bool = False, project: str | None = None
-    ) -> "WordReport":
-        """Add synonyms and protected terms; see ``lastro.vocabulary.import_words`` for errors."""
-        from lastro import vocabulary
-
-        return vocabulary.import_words(
-            self.database, lines, project=self.project_name(project), strict=strict
-        )
-
-    def list_words(self, project: str | None = None) -> "list[Word]":
-        """A project's synonyms and protected terms. Errors: NotFound."""
-        from lastro import vocabulary
-
-        return vocabulary.list_words(self.database, project=self.project_name(project))
-
-    def remove_words(self, terms: Sequence[str], *, project: str | None = None) -> list[str]:
-        """Remove terms wherever they stand; returns those there were. Errors: NotFound."""
-        from lastro import vocabulary
-
-        return vocabulary.remove_words(self.database, terms, project=self.project_name(project))
-
     def writer(self) -> "Writer":
         """A fresh writer of documents, with its counts at zero."""
         from lastro.documents import Pipeline
@@ -698,73 +447,6 @@ class App:
                 languages=self.settings.languages,
                 embedder=configured(self.embedder),
             ),
-        )
-
-    def known_profiles(self, project: str | None = None) -> list[KnownProfile]:
-        """Every profile that a project can answer with.
-
-        In a folder that is no project: those shipped and set. Errors: NotFound for a named project.
-        """
-        named = self._named(project)
-        meant = self.project_name(named)
-        is_known = named is not None or any(p.slug == meant for p in self.projects())
-        return adoption.known_profiles(
-            self.database, self.profiles, project=meant if is_known else None
-        )
-
-    def adopt_profile(self, name: str, *, project: str | None = None) -> Profile:
-        """Answer with ``name@version`` from now on; see ``lastro.adoption.adopt`` for errors."""
-        return adoption.adopt(
-            self.database,
-            self.profiles,
-            name,
-            project=self.project_name(project),
-            embedder=self.embedder.id,
-        )
-
-    def roll_back_profile(self, name: str, *, project: str | None = None) -> Profile:
-        """Undo the last adoption of ``name``; returns what answers now. Errors: NotFound."""
-        return adoption.roll_back(
-            self.database,
-            self.profiles,
-            name,
-            project=self.project_name(project),
-            embedder=self.embedder.id,
-        )
-
-    def import_golden(
-        self, file: Path, *, name: str | None = None, project: str | None = None
-    ) -> GoldenImport:
-        """Store a file's golden set; see ``lastro.golden_sets.import_golden`` for errors."""
-        from lastro import golden_sets
-
-        golden = golden_sets.read_golden(file, name=name)
-        return golden_sets.import_golden(self.database, self.project_name(project), golden)
-
-    def export_golden(self, reference: str, *, project: str | None = None) -> GoldenSet:
-        """The golden set called ``name`` or ``name@hash``. Errors: NotFound, InvalidInput."""
-        from lastro import golden_sets
-
-        return golden_sets.export_golden(self.database, self.project_name(project), reference)
-
-    def list_golden(self, project: str | None = None) -> list[GoldenSummary]:
-        """Every version of a project's golden sets, the newest first. Errors: NotFound."""
-        from lastro import golden_sets
-
-        return golden_sets.list_golden(self.database, self.project_name(project))
-
-    def remove_golden(self, name: str, *, project: str | None = None) -> int:
-        """Remove a golden set; returns how many versions it had. Errors: NotFound."""
-        from lastro import golden_sets
-
-        return golden_sets.remove_golden(self.database, self.project_name(project), name)
-
-    def suggest_golden(self, *, limit: int, seed: int, project: str | None = None) -> GoldenSet:
-        """Drafts of questions from a project's texts. Errors: NotFound, InvalidInput."""
-        from lastro import golden_sets
-
-        return golden_sets.suggest_golden(
-            self.database, self.project_name(project), limit=limit, seed=seed
         )
 
     def golden_runs(self, project: str | None = None) -> "GoldenRuns":
@@ -898,7 +580,8 @@ class App:
 
         This ``App`` then uses it. Others must be set to it.
         """
-        from lastro import self_calibration, switching
+        from lastro import switching
+        from lastro.self_calibration import watch_over
 
         settings = replace(self.settings, embedder=name)
         new = _embedder(settings)
@@ -914,16 +597,10 @@ class App:
             say=say or _unheard,
         )
         self.settings, self.embedder = settings, new
-        self.profiles = load_profiles(settings.profiles, embedder=new.id)
-        self.engine = replace(self.engine, embedder=new, profiles=self.profiles)
+        profiles = load_profiles(settings.profiles, embedder=new.id)
+        self.engine = replace(self.engine, embedder=new, profiles=profiles)
         for project in self.projects():
-            self_calibration.watch_over(
-                self.database,
-                new,
-                self.profiles,
-                project=project.slug,
-                languages=settings.languages,
-            )
+            watch_over(self.engine, project=project.slug)
         return report
 
     def abandon_switch(self) -> "EmbedderRef":
@@ -964,17 +641,6 @@ class App:
             folder=self.settings.home / "cache" / "git",
             credential=credential_from(os.environ),
             timeout_s=limit_s if longest_silence_s is None else min(limit_s, longest_silence_s),
-        )
-
-    def _watch_over(self, project: str) -> None:
-        from lastro import self_calibration
-
-        self_calibration.watch_over(
-            self.database,
-            self.embedder,
-            self.profiles,
-            project=project,
-            languages=self.settings.languages,
         )
 
     def _forget_source(self, root: str) -> None:

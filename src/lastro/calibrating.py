@@ -309,13 +309,7 @@ class SelfCalibrated:
 
 def keep_self(engine: Engine, *, project: str, adopt: bool) -> SelfCalibrated:
     """Look at the project's own texts, and keep what follows as a version. Errors: NotFound."""
-    found = self_calibrate(
-        engine.database,
-        engine.embedder,
-        engine.profiles,
-        project=project,
-        languages=engine.languages,
-    )
+    found = self_calibrate(engine, project=project)
     profile = None if found.check.trust == 1 else found.profile
     if profile is not None:
         profile = _store(engine, profile, project=project, adopt=adopt)
@@ -331,11 +325,11 @@ def _store(engine: Engine, profile: Profile, *, project: str, adopt: bool) -> Pr
         engine.database, profile, project=project, after=0 if given is None else given.version
     )
     if adopt:
-        adoption.adopt(
-            engine.database,
-            engine.profiles,
-            f"{saved.name}@{saved.version}",
+        versions = adoption.ProfileVersions(
+            database=engine.database,
+            given=engine.profiles,
             project=project,
             embedder=engine.embedder.id,
         )
+        versions.adopt(f"{saved.name}@{saved.version}")
     return saved

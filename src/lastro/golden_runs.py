@@ -62,12 +62,6 @@ class GoldenRuns:
             number = store.insert_run(connection, made, project_id=project_id)
         return replace(made, number=number)
 
-    def runs(self, *, limit: int = LISTED_RUNS) -> list[Run]:
-        """The newest runs, the newest first."""
-        project_id = self._project_id()
-        with self.engine.database.transaction(projects=[project_id]) as connection:
-            return store.list_runs(connection, project_id=project_id, limit=limit)
-
     def find(self, reference: str) -> Run:
         """The run of a number, or the one that a JSON file holds."""
         if not is_number(reference):
@@ -114,6 +108,12 @@ class GoldenRuns:
         names = (f"run {last.number}", f"run {made.number}")
         compared = compare(last, made, names=names, seed=request.seed)
         return Watched(last=last, run=made, comparison=compared)
+
+    def list(self, *, limit: int = LISTED_RUNS) -> list[Run]:
+        """The newest runs, the newest first."""
+        project_id = self._project_id()
+        with self.engine.database.transaction(projects=[project_id]) as connection:
+            return store.list_runs(connection, project_id=project_id, limit=limit)
 
     def _present(self, last: Run, request: GoldenRequest, *, content_hash: str) -> Run:
         """``last`` as it would be made now, apart from its results."""

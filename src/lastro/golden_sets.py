@@ -1,5 +1,6 @@
 """A project's golden sets: imported, listed, exported, removed, and drafted from its own texts."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from lastro import store
@@ -16,6 +17,115 @@ from lastro.types import GoldenCounts, GoldenImport, GoldenSummary, NotIndexed
 
 # As git: fewer digits are too easily two sets'.
 MIN_HASH_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenSets:
+    """The golden sets of one project; each content of a name is a version.
+
+    Errors of every method: NotFound for the project, and for a set that it has not.
+    """
+
+    database: Database
+    project: str
+
+    def import_file(self, file: Path, *, name: str | None = None) -> GoldenImport:
+        """Add the set in a file. Errors: those of ``read_golden`` and ``add``."""
+        return self.add(read_golden(file, name=name))
+
+    def add(self, golden: GoldenSet) -> GoldenImport:
+        """Store ``golden`` as the newest version of its name; nothing is done where it is already.
+
+        Errors: InvalidInput for the name.
+        """
+        check_name(golden.name)
+        project_id = self._project_id()
+        with self.database.transaction(projects=[project_id]) as connection:
+            store.wait_to_number(connection, project_id)
+            known = store.golden_versions(connection, project_id=project_id, name=golden.name)
+            is_new = not known or known[0].content_hash != golden.content_hash
+            version = (
+                store.insert_golden_set(connection, golden, project_id=project_id)
+                if is_new
+                else known[0].version
+            )
+            judged = judged_chunks(connection, golden, project_id=project_id)
+        return GoldenImport(
+            name=golden.name,
+            version=version,
+            content_hash=golden.content_hash,
+            imported=is_new,
+            counts=count_questions(golden),
+            not_indexed=tuple(
+                NotIndexed(id=entry.question.id, place=place_text(entry.question.answers[at]))
+                for entry in judged
+                for at in entry.not_indexed
+            ),
+        )
+
+    def get(self, reference: str) -> GoldenSet:
+        """The set that ``name`` or ``name@hash`` means. Errors: as ``find_golden``."""
+        project_id = self._project_id()
+        with self.database.transaction(projects=[project_id]) as connection:
+            return find_golden(connection, reference, project_id=project_id)
+
+    def suggest(self, *, limit: int = DEFAULT_DRAFTS, seed: int = 0) -> GoldenSet:
+        """At most ``limit`` drafts from headings, entries, link texts and records, all derived.
+
+        The same index and seed give the same drafts. Errors: NotFound where nothing is
+        there to ask about, InvalidInput.
+        """
+        if limit < 1:
+            raise InvalidInput(f"a limit of {limit} leaves no draft", remedy="use 1 or more")
+        project_id = self._project_id()
+        with self.database.transaction(projects=[project_id]) as connection:
+            passages = store.passages(connection, project_id)
+        drafts = suggest_questions(passages, limit=limit, seed=seed)
+        if not drafts:
+            raise NotFound(
+                f"the project {self.project!r} has no heading, link, record or entry to ask about",
+                remedy="index documents with `lastro index`, or bring entries with "
+                "`lastro kb import`",
+            )
+        return golden_set("suggested", drafts)
+
+    def remove(self, name: str) -> int:
+        """Remove a set with all its versions, and return how many there were. Errors: NotFound."""
+        project_id = self._project_id()
+        with self.database.transaction(projects=[project_id]) as connection:
+            removed = store.delete_golden_set(connection, project_id=project_id, name=name)
+            if removed == 0:
+                raise _no_set(connection, name, project_id=project_id)
+        return removed
+
+    def list(self) -> list[GoldenSummary]:
+        """Every version of the sets, by name and the newest first."""
+        project_id = self._project_id()
+        with self.database.transaction(projects=[project_id]) as connection:
+            versions = store.golden_versions(connection, project_id=project_id)
+        newest: dict[str, int] = {}
+        for version in versions:
+            newest.setdefault(version.name, version.version)
+        return [
+            GoldenSummary(
+                name=version.name,
+                version=version.version,
+                content_hash=version.content_hash,
+                current=version.version == newest[version.name],
+                counts=GoldenCounts(
+                    questions=version.questions,
+                    human=version.questions - version.derived,
+                    derived=version.derived,
+                    unanswerable=version.unanswerable,
+                ),
+                languages=tuple(version.languages),
+                imported_at=version.imported_at,
+            )
+            for version in versions
+        ]
+
+    def _project_id(self) -> int:
+        return project_id_of(self.database, self.project)
 
 
 def read_golden(file: Path, *, name: str | None = None) -> GoldenSet:
@@ -42,37 +152,6 @@ def read_golden(file: Path, *, name: str | None = None) -> GoldenSet:
     return parse_golden(text, name=name or file.stem)
 
 
-def import_golden(database: Database, project: str, golden: GoldenSet) -> GoldenImport:
-    """Store ``golden`` as the newest version of its name; nothing is done where it is already.
-
-    Errors: NotFound for the project, InvalidInput for the name.
-    """
-    check_name(golden.name)
-    project_id = project_id_of(database, project)
-    with database.transaction(projects=[project_id]) as connection:
-        store.wait_to_number(connection, project_id)
-        known = store.golden_versions(connection, project_id=project_id, name=golden.name)
-        is_new = not known or known[0].content_hash != golden.content_hash
-        version = (
-            store.insert_golden_set(connection, golden, project_id=project_id)
-            if is_new
-            else known[0].version
-        )
-        judged = judged_chunks(connection, golden, project_id=project_id)
-    return GoldenImport(
-        name=golden.name,
-        version=version,
-        content_hash=golden.content_hash,
-        imported=is_new,
-        counts=count_questions(golden),
-        not_indexed=tuple(
-            NotIndexed(id=entry.question.id, place=place_text(entry.question.answers[at]))
-            for entry in judged
-            for at in entry.not_indexed
-        ),
-    )
-
-
 def count_questions(golden: GoldenSet) -> GoldenCounts:
     """How many questions of each kind a set has."""
     derived = sum(question.derived for question in golden.questions)
@@ -82,13 +161,6 @@ def count_questions(golden: GoldenSet) -> GoldenCounts:
         derived=derived,
         unanswerable=sum(question.unanswerable for question in golden.questions),
     )
-
-
-def export_golden(database: Database, project: str, reference: str) -> GoldenSet:
-    """The set that ``name`` or ``name@hash`` means in a project. Errors: as ``find_golden``."""
-    project_id = project_id_of(database, project)
-    with database.transaction(projects=[project_id]) as connection:
-        return find_golden(connection, reference, project_id=project_id)
 
 
 def find_golden(connection: AppConnection, reference: str, *, project_id: int) -> GoldenSet:
@@ -133,64 +205,6 @@ def _no_set(connection: AppConnection, name: str, *, project_id: int) -> NotFoun
         f"this project has no golden set {name!r}",
         remedy=f"it has {names}" if names else "import one with `lastro golden import FILE`",
     )
-
-
-def list_golden(database: Database, project: str) -> list[GoldenSummary]:
-    """Every version of a project's sets, by name and the newest first. Errors: NotFound."""
-    project_id = project_id_of(database, project)
-    with database.transaction(projects=[project_id]) as connection:
-        versions = store.golden_versions(connection, project_id=project_id)
-    newest: dict[str, int] = {}
-    for version in versions:
-        newest.setdefault(version.name, version.version)
-    return [
-        GoldenSummary(
-            name=version.name,
-            version=version.version,
-            content_hash=version.content_hash,
-            current=version.version == newest[version.name],
-            counts=GoldenCounts(
-                questions=version.questions,
-                human=version.questions - version.derived,
-                derived=version.derived,
-                unanswerable=version.unanswerable,
-            ),
-            languages=tuple(version.languages),
-            imported_at=version.imported_at,
-        )
-        for version in versions
-    ]
-
-
-def remove_golden(database: Database, project: str, name: str) -> int:
-    """Remove a set with all its versions, and return how many there were. Errors: NotFound."""
-    project_id = project_id_of(database, project)
-    with database.transaction(projects=[project_id]) as connection:
-        removed = store.delete_golden_set(connection, project_id=project_id, name=name)
-        if removed == 0:
-            raise _no_set(connection, name, project_id=project_id)
-    return removed
-
-
-def suggest_golden(
-    database: Database, project: str, *, limit: int = DEFAULT_DRAFTS, seed: int = 0
-) -> GoldenSet:
-    """At most ``limit`` drafts from headings, entries, link texts and records, all derived.
-
-    The same index and seed give the same drafts. Errors: NotFound, InvalidInput.
-    """
-    if limit < 1:
-        raise InvalidInput(f"a limit of {limit} leaves no draft", remedy="use 1 or more")
-    project_id = project_id_of(database, project)
-    with database.transaction(projects=[project_id]) as connection:
-        passages = store.passages(connection, project_id)
-    drafts = suggest_questions(passages, limit=limit, seed=seed)
-    if not drafts:
-        raise NotFound(
-            f"the project {project!r} has no heading, link, record or entry to ask about",
-            remedy="index documents with `lastro index`, or bring entries with `lastro kb import`",
-        )
-    return golden_set("suggested", drafts)
 
 
 def place_text(answer: Answer) -> str:

@@ -1,8 +1,8 @@
 """The rule use cases: a project's rules stored, listed and removed, and asked by a search."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +12,7 @@ from lastro import store
 from lastro.db.pool import Database, retried
 from lastro.entry_filter import EntryFilter
 from lastro.errors import InvalidInput, NotFound
-from lastro.json_lines import LineCounts
+from lastro.json_lines import LineCounts, require_all
 from lastro.projects import project_named
 from lastro.ranking import Candidate
 from lastro.rules import (
@@ -26,6 +26,7 @@ from lastro.rules import (
     Ruling,
     applies,
     compile_rule,
+    read_rules,
     rule_on,
 )
 from lastro.store import AppConnection, RuleRow
@@ -95,59 +96,81 @@ def ruled(candidates: Sequence[Candidate], said: Mapping[UUID, Ruling]) -> list[
     ]
 
 
-def upsert_rules(database: Database, rules: Sequence[Rule], *, project: str) -> RuleReport:
-    """Store rules over those of the same names, all or none.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleBook:
+    """The rules that a project keeps, each called by its name.
 
-    Errors: NotFound for the project, InvalidInput for a name that comes twice, or for too many.
+    Errors of every method: NotFound for the project.
     """
-    tenant = project_named(database, project)
-    names = {rule.name for rule in rules}
-    if len(names) < len(rules):
-        raise InvalidInput("a rule's name comes twice", remedy="give each rule once")
 
-    def save() -> dict[str, bool]:
-        with database.transaction(projects=[tenant.id]) as connection:
-            store.wait_to_number(connection, tenant.id)  # so that the rules are all counted
-            saved = store.save_rules(connection, rules, project_id=tenant.id)
-            if len(store.stored_rules(connection, tenant.id)) > MAX_RULES:
-                raise InvalidInput(
-                    f"a project keeps at most {MAX_RULES:,} rules",
-                    remedy="remove some with `lastro rules rm`, or decide in a function",
-                )
-            return saved
+    database: Database
+    project: str
 
-    saved = retried(save)
-    changed = sum(saved.values())
-    return RuleReport(
-        project=tenant.slug,
-        rules=LineCounts(
-            added=len(saved) - changed, changed=changed, unchanged=len(rules) - len(saved)
-        ),
-    )
+    def upsert(self, rules: Sequence[Rule]) -> RuleReport:
+        """Store rules over those of the same names, all or none.
 
+        Errors: NotFound for the project, InvalidInput for a name that comes twice, or for too many.
+        """
+        tenant = project_named(self.database, self.project)
+        names = {rule.name for rule in rules}
+        if len(names) < len(rules):
+            raise InvalidInput("a rule's name comes twice", remedy="give each rule once")
 
-def list_rules(database: Database, *, project: str) -> list[Rule]:
-    """A project's rules by name. Errors: NotFound."""
-    tenant = project_named(database, project)
-    with database.transaction(projects=[tenant.id]) as connection:
-        return [_rule(row) for row in store.stored_rules(connection, tenant.id)]
+        def save() -> dict[str, bool]:
+            with self.database.transaction(projects=[tenant.id]) as connection:
+                store.wait_to_number(connection, tenant.id)  # so that the rules are all counted
+                saved = store.save_rules(connection, rules, project_id=tenant.id)
+                if len(store.stored_rules(connection, tenant.id)) > MAX_RULES:
+                    raise InvalidInput(
+                        f"a project keeps at most {MAX_RULES:,} rules",
+                        remedy="remove some with `lastro rules rm`, or decide in a function",
+                    )
+                return saved
 
-
-def remove_rules(database: Database, names: Sequence[str], *, project: str) -> list[str]:
-    """Remove the rules called ``names``; returns those that there were.
-
-    Errors: NotFound for the project, and where none of the names is there.
-    """
-    tenant = project_named(database, project)
-    with database.transaction(projects=[tenant.id]) as connection:
-        removed = store.delete_rules(connection, names, project_id=tenant.id)
-    if not removed:
-        named = f"no rule {names[0]!r}" if len(names) == 1 else f"none of the {len(names)} rules"
-        raise NotFound(
-            f"the project {tenant.slug!r} has {named}",
-            remedy="see their names with `lastro rules list`",
+        saved = retried(save)
+        changed = sum(saved.values())
+        return RuleReport(
+            project=tenant.slug,
+            rules=LineCounts(
+                added=len(saved) - changed, changed=changed, unchanged=len(rules) - len(saved)
+            ),
         )
-    return removed
+
+    def import_lines(self, lines: Iterable[bytes], *, strict: bool = False) -> RuleReport:
+        """Store the rules of JSON Lines, and report the lines that are none.
+
+        Errors: those of ``upsert``; InvalidInput where ``strict`` meets such a line, and then
+        nothing is stored.
+        """
+        read = read_rules(lines)
+        if strict:
+            require_all(read, of="rules")
+        report = self.upsert(read.items)
+        return replace(report, rules=replace(report.rules, refused=read.refused))
+
+    def remove(self, names: Sequence[str]) -> list[str]:
+        """Remove the rules called ``names``; returns those that there were.
+
+        Errors: NotFound where none of the names is there.
+        """
+        tenant = project_named(self.database, self.project)
+        with self.database.transaction(projects=[tenant.id]) as connection:
+            removed = store.delete_rules(connection, names, project_id=tenant.id)
+        if not removed:
+            named = (
+                f"no rule {names[0]!r}" if len(names) == 1 else f"none of the {len(names)} rules"
+            )
+            raise NotFound(
+                f"the project {tenant.slug!r} has {named}",
+                remedy="see their names with `lastro rules list`",
+            )
+        return removed
+
+    def list(self) -> list[Rule]:
+        """The rules by name."""
+        tenant = project_named(self.database, self.project)
+        with self.database.transaction(projects=[tenant.id]) as connection:
+            return [_rule(row) for row in store.stored_rules(connection, tenant.id)]
 
 
 def _rule(row: RuleRow) -> Rule:

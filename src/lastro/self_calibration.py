@@ -4,7 +4,7 @@ It costs the embedding of 64 sentences and 64 lexical searches, about a second, 
 run does it too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from lastro.filters import HardFilter, compile_filter
 from lastro.legs import read_query, run_lexical_leg
 from lastro.profiles import DEFAULT, Profile
 from lastro.projects import project_id_of
+from lastro.search import Engine
 from lastro.store import SampledRow, SelfCheck
 from lastro.trust import LEAST_ROWS, agreement, sentence_of, trust, trusted
 
@@ -44,23 +45,18 @@ class SelfCalibration:
     profile: Profile | None
 
 
-def self_calibrate(
-    database: Database,
-    embedder: Embedder,
-    profiles: Mapping[str, Profile],
-    *,
-    project: str,
-    languages: Sequence[str],
-) -> SelfCalibration:
+def self_calibrate(engine: Engine, *, project: str) -> SelfCalibration:
     """Look at the project's texts; keeps what was found, and changes no profile.
 
     The same rows give the same result. Errors: NotFound for the project.
     """
-    project_id = project_id_of(database, project)
-    check = _look(database, embedder, project_id=project_id, languages=languages)
-    with database.transaction(projects=[project_id]) as connection:
+    project_id = project_id_of(engine.database, project)
+    check = _look(
+        engine.database, engine.embedder, project_id=project_id, languages=engine.languages
+    )
+    with engine.database.transaction(projects=[project_id]) as connection:
         store.save_check(connection, check, project_id=project_id)
-    base = profiles[DEFAULT.name]
+    base = engine.profiles[DEFAULT.name]
     if check.trust is None:
         return SelfCalibration(check=check, base=base, profile=None)
     provenance = (
@@ -73,30 +69,23 @@ def self_calibrate(
     )
 
 
-def watch_over(
-    database: Database,
-    embedder: Embedder,
-    profiles: Mapping[str, Profile],
-    *,
-    project: str,
-    languages: Sequence[str],
-) -> None:
+def watch_over(engine: Engine, *, project: str) -> None:
     """After an index run: look where nobody has, or much is new, or the embedder is another.
 
     Where the vectors deserve less than their whole weight, the profile that follows is stored and
     adopted, and taken back when they deserve it again; a version that somebody else adopted stays.
     """
-    project_id = project_id_of(database, project)
-    with database.transaction(projects=[project_id]) as connection:
+    project_id = project_id_of(engine.database, project)
+    with engine.database.transaction(projects=[project_id]) as connection:
         if store.vector_dimension(connection) is None:
             return
         last = store.last_check(connection, project_id)
         rows = store.count_chunks(connection, project_id)
-    known = 0 if last is None or last.embedder != fingerprint(embedder) else last.row_count
+    known = 0 if last is None or last.embedder != fingerprint(engine.embedder) else last.row_count
     if known and min(rows, POOL_ROWS) < GROWTH * known:
         return
-    found = self_calibrate(database, embedder, profiles, project=project, languages=languages)
-    _follow(database, found, project=project, project_id=project_id)
+    found = self_calibrate(engine, project=project)
+    _follow(engine.database, found, project=project, project_id=project_id)
 
 
 def _follow(database: Database, found: SelfCalibration, *, project: str, project_id: int) -> None:

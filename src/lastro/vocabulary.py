@@ -1,6 +1,7 @@
 """The use cases of a project's own words: imported, listed, removed."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from lastro import store
 from lastro.db.pool import Database
@@ -11,58 +12,68 @@ from lastro.store import AppConnection
 from lastro.words import Vocabulary, Word, WordReport
 
 
-def import_words(
-    database: Database, lines: Iterable[bytes], *, project: str, strict: bool
-) -> WordReport:
-    """Add what lines of JSON say to a project's words; the next search knows them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordList:
+    """A project's synonyms and protected terms.
 
-    Errors: NotFound; InvalidInput where ``strict`` meets a line that says nothing, and then
-    nothing is stored.
+    Errors of every method: NotFound for the project.
     """
-    known = project_named(database, project)
-    held = list(lines)  # before the transaction, which others wait for
-    with database.transaction(projects=[known.id]) as connection:
-        before, vocabulary = _read(connection, known.id)
-        read = vocabulary.read(held)
-        if strict:
-            require_all(read, of="words")
-        changed = _write(connection, vocabulary, before, project_id=known.id)
-    added = len(changed - before.keys())
-    return WordReport(
-        project=project,
-        words=LineCounts(
-            added=added,
-            changed=len(changed) - added,
-            unchanged=len(vocabulary.touched) - len(changed),
-            refused=read.refused,
-        ),
-        total=len(vocabulary.words),
-    )
 
+    database: Database
+    project: str
 
-def list_words(database: Database, *, project: str) -> list[Word]:
-    """A project's words by term. Errors: NotFound."""
-    project_id = project_named(database, project).id
-    with database.transaction(projects=[project_id]) as connection:
-        return list(store.stored_words(connection, project_id).values())
+    def import_lines(self, lines: Iterable[bytes], *, strict: bool = False) -> WordReport:
+        """Add what lines of JSON say to the words; the next search knows them.
 
+        Errors: InvalidInput where ``strict`` meets a line that says nothing, and then
+        nothing is stored.
+        """
+        known = project_named(self.database, self.project)
+        held = list(lines)  # before the transaction, which others wait for
+        with self.database.transaction(projects=[known.id]) as connection:
+            before, vocabulary = _read(connection, known.id)
+            read = vocabulary.read(held)
+            if strict:
+                require_all(read, of="words")
+            changed = _write(connection, vocabulary, before, project_id=known.id)
+        added = len(changed - before.keys())
+        return WordReport(
+            project=self.project,
+            words=LineCounts(
+                added=added,
+                changed=len(changed) - added,
+                unchanged=len(vocabulary.touched) - len(changed),
+                refused=read.refused,
+            ),
+            total=len(vocabulary.words),
+        )
 
-def remove_words(database: Database, terms: Sequence[str], *, project: str) -> list[str]:
-    """Take terms out of a project's words, and out of what others mean; those that were there.
+    def remove(self, terms: Sequence[str]) -> list[str]:
+        """Take terms out, and out of what others mean; those that were there.
 
-    Errors: NotFound where none was.
-    """
-    known = project_named(database, project)
-    with database.transaction(projects=[known.id]) as connection:
-        before, vocabulary = _read(connection, known.id)
-        removed = [term for term in dict.fromkeys(terms) if vocabulary.remove(term)]
-        if not removed:
-            named = (
-                f"no word {terms[0]!r}" if len(terms) == 1 else f"none of the {len(terms)} terms"
-            )
-            raise NotFound(f"the project {project!r} has {named}", remedy="see `lastro words list`")
-        _write(connection, vocabulary, before, project_id=known.id)
-    return removed
+        Errors: NotFound where none was.
+        """
+        known = project_named(self.database, self.project)
+        with self.database.transaction(projects=[known.id]) as connection:
+            before, vocabulary = _read(connection, known.id)
+            removed = [term for term in dict.fromkeys(terms) if vocabulary.remove(term)]
+            if not removed:
+                named = (
+                    f"no word {terms[0]!r}"
+                    if len(terms) == 1
+                    else f"none of the {len(terms)} terms"
+                )
+                raise NotFound(
+                    f"the project {self.project!r} has {named}", remedy="see `lastro words list`"
+                )
+            _write(connection, vocabulary, before, project_id=known.id)
+        return removed
+
+    def list(self) -> list[Word]:
+        """The words by term."""
+        project_id = project_named(self.database, self.project).id
+        with self.database.transaction(projects=[project_id]) as connection:
+            return list(store.stored_words(connection, project_id).values())
 
 
 def _read(connection: AppConnection, project_id: int) -> tuple[dict[str, Word], Vocabulary]:

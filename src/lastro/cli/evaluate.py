@@ -151,7 +151,7 @@ def runs(
 ) -> None:
     """List the stored runs of the project, the newest first."""
     with build(load_settings()) as lastro:
-        found = lastro.golden_runs(project).runs(limit=limit)
+        found = lastro.golden_runs(project).list(limit=limit)
     if format_ is Format.JSON:
         print_json({"runs": [run_entry(entry) for entry in found]})
         return

@@ -51,7 +51,7 @@ def import_(
 ) -> None:
     """Store a golden set; a changed content is a new version, the same one changes nothing."""
     with build(load_settings()) as lastro:
-        report = lastro.import_golden(file, name=name, project=project)
+        report = lastro.golden_sets(project).import_file(file, name=name)
     for missing in report.not_indexed:
         print_warning(f"{missing.id}: nothing is indexed at {missing.place}")
     if format_ is Format.JSON:
@@ -89,7 +89,7 @@ def export(
 ) -> None:
     """Print a golden set as JSON Lines, ready to be imported again."""
     with build(load_settings()) as lastro:
-        golden = lastro.export_golden(reference, project=project)
+        golden = lastro.golden_sets(project).get(reference)
     _print_set(golden, format_)
 
 
@@ -104,7 +104,7 @@ def _print_set(golden: GoldenSet, format_: Format) -> None:
 def list_(*, project: ProjectOption = None, format_: FormatOption = Format.TABLE) -> None:
     """List a project's golden sets with every version, the newest first."""
     with build(load_settings()) as lastro:
-        found = lastro.list_golden(project)
+        found = lastro.golden_sets(project).list()
     if format_ is Format.JSON:
         print_json({"goldenSets": to_json(found)})
         return
@@ -137,7 +137,7 @@ def remove(
 ) -> None:
     """Remove a golden set with all its versions."""
     with build(load_settings()) as lastro:
-        removed = lastro.remove_golden(name, project=project)
+        removed = lastro.golden_sets(project).remove(name)
     if format_ is Format.JSON:
         print_json({"name": name, "versions": removed})
     else:
@@ -168,7 +168,7 @@ def suggest(
 ) -> None:
     """Draft questions from headings, link texts and records; each is marked as derived."""
     with build(load_settings()) as lastro:
-        golden = lastro.suggest_golden(limit=limit, seed=seed, project=project)
+        golden = lastro.golden_sets(project).suggest(limit=limit, seed=seed)
     if out is not None:
         _write_new(out, dump_golden(golden))
     print_warning(

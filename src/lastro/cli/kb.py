@@ -54,7 +54,7 @@ def import_(
         build(load_settings()) as lastro,
         progress_bar("storing") as shown,
     ):
-        report = lastro.import_entities(lines, strict=strict, project=project, progress=shown)
+        report = lastro.entities(project).import_lines(lines, strict=strict, progress=shown)
     code = warn_of_refused(report.entries.refused)
     if report.embedding.reason is not None:
         print_warning(
@@ -82,7 +82,7 @@ def _stored(report: EntityReport) -> Iterator[Text]:
 def export(*, project: ProjectOption = None, format_: FormatOption = Format.TABLE) -> None:
     """Print the entries of any status as JSON Lines, ready to be imported again."""
     with build(load_settings()) as lastro:
-        entities = lastro.export_entities(project)
+        entities = lastro.entities(project).export()
         if format_ is Format.JSON:
             print_json({"entries": [entity_json(entity) for entity in entities]})
             return
@@ -110,7 +110,7 @@ def list_(
     if status is not None and status not in STATUSES:
         raise InvalidInput(f"there is no status {status!r}", remedy=f"use {', '.join(STATUSES)}")
     with build(load_settings()) as lastro:
-        found = lastro.list_entities(type_=type_, status=status, project=project)
+        found = lastro.entities(project).list(type_=type_, status=status)
     if format_ is Format.JSON:
         print_json({"entries": to_json(found)})
         return
@@ -132,7 +132,7 @@ def get(
 ) -> None:
     """Show an entry of any status, whole."""
     with build(load_settings()) as lastro:
-        entity = lastro.entity(key, project=project)
+        entity = lastro.entities(project).get(key)
     if format_ is Format.JSON:
         print_json(entity_json(entity))
     else:
@@ -166,5 +166,5 @@ def remove(
             confirm(f"{what} of the project {slug!r}", typed=slug, yes=yes)
             print_erased(lastro.erase_documents(keys, project=slug, kind="entity"), format_)
             return EXIT_DONE
-        removed = lastro.delete_entities(keys, project=project)
+        removed = lastro.entities(project).remove(keys)
     return print_removed(removed, keys, noun="entry", format_=format_)

@@ -30,7 +30,7 @@ def profiles(
     if context.invoked_subcommand is not None:
         return
     with build(load_settings()) as lastro:
-        found = lastro.known_profiles(project)
+        found = lastro.profiles(project).list()
     if format_ is Format.JSON:
         print_json({"profiles": [_json(known) for known in found]})
     else:
@@ -43,7 +43,7 @@ def adopt(
 ) -> None:
     """Answer with this version where a search asks for its name."""
     with build(load_settings()) as lastro:
-        profile = lastro.adopt_profile(version, project=project)
+        profile = lastro.profiles(project).adopt(version)
     _print_answering(profile, format_)
 
 
@@ -53,7 +53,7 @@ def rollback(
 ) -> None:
     """Undo the last adoption of this name."""
     with build(load_settings()) as lastro:
-        profile = lastro.roll_back_profile(name, project=project)
+        profile = lastro.profiles(project).roll_back(name)
     _print_answering(profile, format_)
 
 

@@ -37,7 +37,7 @@ def import_(
         opened(file, wanted=WANTED, readable=READABLE) as lines,
         build(load_settings()) as lastro,
     ):
-        report = lastro.import_rules(lines, strict=strict, project=project)
+        report = lastro.rules(project).import_lines(lines, strict=strict)
     return print_stored(report, _stored(report), refused=report.rules.refused, format_=format_)
 
 
@@ -50,7 +50,7 @@ def _stored(report: RuleReport) -> Iterator[Text]:
 def list_(*, project: ProjectOption = None, format_: FormatOption = Format.TABLE) -> None:
     """List the rules of a project by name."""
     with build(load_settings()) as lastro:
-        found = lastro.list_rules(project)
+        found = lastro.rules(project).list()
     if format_ is Format.JSON:
         print_json({"rules": [rule_json(rule) for rule in found]})
         return
@@ -73,5 +73,5 @@ def remove(
 ) -> int:
     """Remove rules."""
     with build(load_settings()) as lastro:
-        removed = lastro.remove_rules(names, project=project)
+        removed = lastro.rules(project).remove(names)
     return print_removed(removed, names, noun="rule", format_=format_)

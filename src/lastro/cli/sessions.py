@@ -11,7 +11,7 @@ from typing import Annotated, Any, BinaryIO
 import typer
 from rich.text import Text
 
-from lastro.app import App, build
+from lastro.app import build
 from lastro.cli.erasing import YesOption, confirm, print_erased
 from lastro.cli.keeping import print_removed, print_stored, warn_of_refused
 from lastro.cli.options import Format, FormatOption, ProjectOption
@@ -29,7 +29,15 @@ from lastro.cli.reading import STREAM
 from lastro.cli.tables import moment, pairs, table
 from lastro.config import load_settings
 from lastro.errors import EXIT_DONE, Conflict, InvalidInput
-from lastro.event import Event, EventCounts, SessionReport, event_json, first_line, parse_event
+from lastro.event import (
+    AppendReport,
+    Event,
+    EventCounts,
+    SessionReport,
+    event_json,
+    first_line,
+    parse_event,
+)
 from lastro.wire import to_json
 
 app = typer.Typer(help="Conversations, kept event by event in a project.")
@@ -65,13 +73,8 @@ def import_(
     """Store events, those that are new; returns when they can be searched."""
     shown_as, read_as = _formats(formats or [])
     with build(load_settings()) as lastro, progress_bar("indexing") as progress:
-        report = lastro.import_event_files(
-            paths,
-            format_=read_as,
-            stdin=_stdin(),
-            strict=strict,
-            project=project,
-            progress=progress,
+        report = lastro.sessions(project).import_files(
+            paths, format_=read_as, stdin=_stdin(), strict=strict, progress=progress
         )
     return _print_report(report, shown_as)
 
@@ -124,7 +127,7 @@ def append(
     """Add one event to the log, or the lines of stdin, without indexing them."""
     with build(load_settings()) as lastro:
         if session == str(STREAM):
-            return _append_lines(lastro, project=project, format_=format_)
+            return _print_appended(lastro.sessions(project).append_lines(_stdin_lines()), format_)
         said = {
             "session": session,
             "id": id_ or str(uuid.uuid4()),
@@ -136,10 +139,11 @@ def append(
             "time": time,
         }
         event = parse_event(said)
-        report = lastro.append_events([event], project=project)
+        log = lastro.sessions(project)
+        report = log.append([event])
         for refused in report.events.refused:
             raise Conflict(refused.reason, remedy="give it another id or no --seq")
-        stored = lastro.session_event(session, event.id, project=project)
+        stored = log.event(session, event.id)
     if format_ is Format.JSON:
         print_json(event_json(stored))
     else:
@@ -147,8 +151,7 @@ def append(
     return EXIT_DONE
 
 
-def _append_lines(lastro: App, *, project: str | None, format_: Format) -> int:
-    report = lastro.append_event_lines(_stdin_lines(), project=project)
+def _print_appended(report: AppendReport, format_: Format) -> int:
     said = [
         Text.assemble("project ", (escaped(report.project), "bold")),
         Text(f"events     {_counted(report.events)}"),
@@ -188,7 +191,7 @@ def event(
 ) -> None:
     """Show the event that a citation names, whole."""
     with build(load_settings()) as lastro:
-        found = lastro.session_event(session, event_id, project=project)
+        found = lastro.sessions(project).event(session, event_id)
     if format_ is Format.JSON:
         print_json(event_json(found))
     else:
@@ -209,7 +212,7 @@ def _shown(found: Event) -> Iterator[Text]:
 def list_(*, project: ProjectOption = None, format_: FormatOption = Format.TABLE) -> None:
     """List the sessions of a project."""
     with build(load_settings()) as lastro:
-        found = lastro.list_sessions(project)
+        found = lastro.sessions(project).list()
     if format_ is Format.JSON:
         print_json({"sessions": to_json(found)})
         return
@@ -240,7 +243,7 @@ def show(
 ) -> None:
     """Show the events of a session in their order."""
     with build(load_settings()) as lastro:
-        found = list(lastro.session_events(session, after=after, limit=limit + 1, project=project))
+        found = list(lastro.sessions(project).events(session, after=after, limit=limit + 1))
     shown, has_more = found[:limit], len(found) > limit
     if format_ is Format.JSON:
         print_json({"events": [event_json(one) for one in shown], "more": has_more})
@@ -261,7 +264,7 @@ def end(
 ) -> int:
     """Mark a session as ended, and index it; returns when it can be searched."""
     with build(load_settings()) as lastro:
-        report = lastro.end_session(session, project=project)
+        report = lastro.sessions(project).end(session)
     return _print_report(report, format_)
 
 
@@ -278,8 +281,8 @@ def index(
 ) -> int:
     """Bring the index of sessions to what the log holds now."""
     with build(load_settings()) as lastro, progress_bar("indexing") as progress:
-        report = lastro.index_sessions(
-            sessions or None, rebuild=rebuild, project=project, progress=progress
+        report = lastro.sessions(project).index(
+            sessions or None, rebuild=rebuild, progress=progress
         )
     return _print_report(report, format_)
 
@@ -325,7 +328,7 @@ def export(
 ) -> None:
     """Print events as JSON Lines, ready to be imported again."""
     with build(load_settings()) as lastro:
-        events = lastro.export_sessions(sessions or None, project=project)
+        events = lastro.sessions(project).export(sessions or None)
         if format_ is Format.JSON:
             print_json({"events": [event_json(one) for one in events]})
             return
@@ -352,5 +355,5 @@ def remove(
             confirm(f"{what} of the project {slug!r}", typed=slug, yes=yes)
             print_erased(lastro.erase_documents(sessions, project=slug, kind="session"), format_)
             return EXIT_DONE
-        removed = lastro.remove_sessions(sessions, project=project)
+        removed = lastro.sessions(project).remove(sessions)
     return print_removed(removed, sessions, noun="session", format_=format_)

@@ -37,7 +37,7 @@ def import_(
         opened(file, wanted=WANTED, readable=READABLE) as lines,
         build(load_settings()) as lastro,
     ):
-        report = lastro.import_words(lines, strict=strict, project=project)
+        report = lastro.words(project).import_lines(lines, strict=strict)
     return print_stored(report, _stored(report), refused=report.words.refused, format_=format_)
 
 
@@ -50,7 +50,7 @@ def _stored(report: WordReport) -> Iterator[Text]:
 def list_(*, project: ProjectOption = None, format_: FormatOption = Format.TABLE) -> None:
     """List the terms of a project, with what else counts as each."""
     with build(load_settings()) as lastro:
-        words = lastro.list_words(project)
+        words = lastro.words(project).list()
     if format_ is Format.JSON:
         print_json({"words": to_json(words)})
         return
@@ -69,5 +69,5 @@ def remove(
 ) -> int:
     """Remove terms, and each of them from what others mean."""
     with build(load_settings()) as lastro:
-        removed = lastro.remove_words(terms, project=project)
+        removed = lastro.words(project).remove(terms)
     return print_removed(removed, terms, noun="word", format_=format_)
