@@ -231,6 +231,22 @@ def add_job(connection: psycopg.Connection, project_id: int) -> None:
     )
 
 
+def add_key(
+    connection: psycopg.Connection, project_id: int, id_: str = "0123456789ab", **columns: Any
+) -> None:
+    insert(
+        connection,
+        "api_keys",
+        {
+            "project_id": project_id,
+            "id": id_,
+            "role": "viewer",
+            "secret_hash": bytes([project_id % 256]) * 32,
+            **columns,
+        },
+    )
+
+
 def add_profile(connection: psycopg.Connection, project_id: int) -> None:
     """A stored profile that was adopted, and what was measured of a project's vectors."""
     version = {"project_id": project_id, "name": "default", "version": 2}

@@ -40,6 +40,7 @@ KEYS = {
     "hugging-face": "hf" + "_" + made(34),
     "google-key": "AIza" + made(35),
     "stripe-key": "sk" + "_live_" + made(24),
+    "lastro-key": "lastro" + "_12_" + made(12, HEX) + "_" + made(43),
     "npm-token": "npm" + "_" + made(36),
     "pypi-token": "pypi" + "-AgEIcHlwaS5vcmc" + made(80),
     "sendgrid": "SG" + "." + made(22) + "." + made(43),

@@ -512,6 +512,7 @@ OF_JOBS = (
     "begin_job", "cancel_job", "end_job", "hasten_job", "note_progress", "open_queue", "renew_job",
     "take_back",
 )  # fmt: skip
+OF_KEYS = ("find_key", "insert_key", "list_keys", "revoke_key", "rotate_key")
 PARAMETERS: dict[str, Any] = {
     "after": 1,
     "agreement": 1.5,
@@ -608,6 +609,13 @@ PARAMETERS: dict[str, Any] = {
     "defer_job.key": "index /r",
     "waiting_job.key": "index /r",
     **{f"{name}.id": 1 for name in OF_JOBS},
+    **{f"{name}.id": "0123456789ab" for name in OF_KEYS},
+    "note_keys_used.ids": ["0123456789ab"],
+    "insert_key.role": "viewer",
+    "secret_hash": bytes(32),
+    "label": "website",
+    "expires_at": datetime(2027, 1, 1, tzinfo=UTC),
+    "former_until": None,
     "membership": "MEMBER",
     "metadata": Jsonb({}),
     "model": "m",
@@ -738,6 +746,7 @@ def test_each_file_of_queries_is_called_by_one_module_alone() -> None:
         ("gaps", "store/gaps.py"),
         ("golden", "store/golden.py"),
         ("jobs", "store/jobs.py"),
+        ("keys", "store/keys.py"),
         ("migrations", "db/migrate.py"),
         ("profiles", "store/profiles.py"),
         ("projects", "store/projects.py"),

@@ -14,6 +14,7 @@ from rows import (
     add_gap,
     add_golden_set,
     add_job,
+    add_key,
     add_profile,
     add_project,
     add_rule,
@@ -45,6 +46,7 @@ TABLES = (
     "sessions",
     "events",
     "jobs",
+    "api_keys",
     "self_checks",
     "vector_scale",
     "evaluation_runs",
@@ -81,6 +83,7 @@ def fill(connection: psycopg.Connection, project_id: int) -> None:
     add_usage(connection, project_id)
     add_session(connection, project_id)
     add_job(connection, project_id)
+    add_key(connection, project_id)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from rows import (
     add_gap,
     add_golden_set,
     add_job,
+    add_key,
     add_profile,
     add_project,
     add_rule,
@@ -299,6 +300,7 @@ def test_deleting_a_project_deletes_every_row_of_it(
         add_gap(schema, owner)
         add_session(schema, owner)
         add_job(schema, owner)
+        add_key(schema, owner)
         add_rule(schema, owner)
         add_word(schema, owner)
         add_usage(schema, owner)

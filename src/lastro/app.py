@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from shutil import disk_usage
 from typing import TYPE_CHECKING, BinaryIO
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from lastro.golden_sets import GoldenSets
     from lastro.importing import Imported
     from lastro.jobs import JobBoard
+    from lastro.keys import KeyRing
     from lastro.knowledge_base import KnowledgeBase
     from lastro.ruling import RuleBook
     from lastro.sources.clones import Clones
@@ -350,6 +352,15 @@ class App:
             project=self.project_name(project),
             lost_s=self.settings.worker_lost_s,
         )
+
+    @cached_property
+    def keys(self) -> "KeyRing":
+        """API keys of every project: made, listed, revoked, rotated, and recognised."""
+        from lastro.keys import KeyRing
+
+        ring = KeyRing(self.database)
+        self._stack.callback(ring.flush)
+        return ring
 
     def all_jobs(
         self, *, states: Sequence[str] | None = None, limit: int = LISTED_JOBS

@@ -18,12 +18,11 @@ from lastro import store
 from lastro.db.pool import Database
 from lastro.embedders import Call, Embedder, Meter, Role, Served
 from lastro.errors import BudgetExceeded, LastroError, NotFound, ProviderError
+from lastro.later import Later
 from lastro.metering_settings import MeteringSettings
 from lastro.store import AppConnection, UsedCall
 
 FREE = MeteringSettings()
-# Within which a question is written; a search would wait a third of a millisecond for it.
-LATER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,31 +38,29 @@ class Account:
 class UsageLater:
     """Calls that are written soon, by a thread of their own; ``flush`` writes what is left.
 
-    A process that is killed loses those of its last second. May be used by several threads.
+    A search would wait a third of a millisecond for it. A process that is killed loses those of
+    its last second. May be used by several threads.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._lock = threading.Lock()
         self._calls: dict[Account, list[UsedCall]] = {}
-        self._timer: threading.Timer | None = None
+        self._later = Later(self._write_all)
 
     def add(self, account: Account, calls: Sequence[UsedCall]) -> None:
         """Take over calls that were made."""
         with self._lock:
             self._calls.setdefault(account, []).extend(calls)
-            if self._timer is None:
-                self._timer = threading.Timer(LATER_S, self.flush)
-                self._timer.daemon = True
-                self._timer.start()
+        self._later.ask()
 
     def flush(self) -> None:
         """Write what was taken over. No answer fails for want of it."""
+        self._later.now()
+
+    def _write_all(self) -> None:
         with self._lock:
             calls, self._calls = self._calls, {}
-            timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
         for account, made in calls.items():
             # A project that was erased, or a server that went away, takes its calls with it.
             with contextlib.suppress(LastroError):

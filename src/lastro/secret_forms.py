@@ -107,6 +107,8 @@ _KEYS = (
         *("sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"),
         form=r"(?:[rs]k_(?:live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{24,})",
     ),
+    # lastro.key; shorter ends too, which nothing else has either
+    _key("lastro-key", "lastro_", form=r"lastro_\d{1,18}_[0-9a-f]{12}_[A-Za-z0-9]{20,}"),
     _key("npm-token", "npm_", form=r"npm_[A-Za-z0-9]{36}"),
     _key("pypi-token", "pypi-age", form=r"pypi-AgE[A-Za-z0-9_-]{50,}"),
     _key(
