@@ -70,6 +70,8 @@ class Client:
             stdin=PIPE,
             stdout=PIPE,
             text=True,
+            # As one who searches from elsewhere: Linux may share processors out by session.
+            start_new_session=True,
         )
 
     def begin(self) -> None:

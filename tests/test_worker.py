@@ -1,7 +1,9 @@
 """Workers as processes: killed, frozen, ended and side by side, and databases that go away."""
 
+import os
 import re
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -19,6 +21,7 @@ from lastro.config import Settings
 from lastro.db.embedded import EmbeddedPostgres
 from lastro.db.migrate import migrate
 from lastro.ollama_settings import OllamaSettings
+from lastro.precedence import NICENESS
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +57,20 @@ def test_a_worker_is_told_of_a_job_and_ends_when_it_is_asked_to(yard: Yard, work
     assert yard.becomes(job, "done")
     assert worker.end() == 0
     assert yard.app.workers().live == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux ranks threads")
+def test_a_job_works_behind_others_and_the_worker_does_not(yard: Yard, workers: Workers):
+    worker = workers.start(yard.settings)
+    job = yard.defer()
+    with yard.turn_of():
+        assert yard.becomes(job, "running")
+        threads = [int(entry.name) for entry in Path(f"/proc/{worker.pid}/task").iterdir()]
+        ranks = {thread: os.getpriority(os.PRIO_PROCESS, thread) for thread in threads}
+    own = ranks.pop(worker.pid)
+    assert own == os.getpriority(os.PRIO_PROCESS, 0)
+    assert max(own, NICENESS) in ranks.values()
+    assert yard.becomes(job, "done")
 
 
 def test_two_workers_run_each_job_once(yard: Yard, workers: Workers):

@@ -25,6 +25,7 @@ from lastro.embedders import Embedder, build_embedder, configured
 from lastro.errors import InvalidInput, LastroError
 from lastro.job import LISTED_JOBS, Job, Workers
 from lastro.metering import UsageLater
+from lastro.precedence import behind_others
 from lastro.profiles import Profile, load_profiles
 from lastro.search import Engine, SearchRequest
 from lastro.store import Kind, Source
@@ -220,7 +221,7 @@ def run_hook(
 
     def run() -> None:
         try:
-            with build(settings) as app:
+            with build(settings) as app, behind_others():
                 tell(watching.Watched(report=app.index(request)))
         except LastroError as error:
             tell(watching.Watched(error=error))

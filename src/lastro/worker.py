@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Literal, cast
 
 import psycopg
@@ -32,6 +33,7 @@ from lastro.db.pool import APP_ROLE, CONNECT_TIMEOUT_S, translated
 from lastro.errors import DatabaseUnavailable, InvalidInput, LastroError
 from lastro.job import BEATS_PER_LOSS, KINDS, PRIORITIES, JobKind, RetryPolicy, queue_of
 from lastro.job_runs import Again, JobRun, Stopped
+from lastro.precedence import work_behind_others
 from lastro.projects import all_project_ids
 from lastro.store import Project
 
@@ -81,12 +83,18 @@ def run_worker(
         raise InvalidInput("a worker runs one job or more at a time", remedy="use 1 or more")
     for name in ("procrastinate", "asyncio", "psycopg"):  # what they mean is said by us
         logging.getLogger(name).addHandler(logging.NullHandler())
-    with asyncio.Runner() as runner:
+    with (
+        asyncio.Runner() as runner,
+        # These work for nobody who waits. Who starts a database that crashed is not among them.
+        ThreadPoolExecutor(
+            options.concurrency, thread_name_prefix="behind", initializer=work_behind_others
+        ) as behind,
+    ):
         # A thread for each job, and some for what looks after them.
         threads = ThreadPoolExecutor(options.concurrency + 2, thread_name_prefix="job")
         runner.get_loop().set_default_executor(threads)
         runner.get_loop().set_exception_handler(lambda _loop, _context: None)
-        service = _Service(settings=settings, options=options, say=say)
+        service = _Service(settings=settings, options=options, behind=behind, say=say)
         runner.run(service.run())
     return dict(service.counts)
 
@@ -122,6 +130,7 @@ class _Decided(BaseRetryStrategy):
 class _Service:
     settings: Settings
     options: WorkerOptions
+    behind: ThreadPoolExecutor
     say: Say
     counts: Counter[str] = field(default_factory=Counter[str])
     _giving_back: threading.Event = field(default_factory=threading.Event)
@@ -262,7 +271,8 @@ class _Service:
     def _task(self, app: App, kind: JobKind) -> Callable[..., None]:
         def task(context: JobContext, *, project_id: int) -> None:
             try:
-                self._attempt(app, context, kind, project_id=project_id)
+                attempt = partial(self._attempt, app, context, kind, project_id=project_id)
+                self.behind.submit(attempt).result()
             finally:
                 worker = self._worker
                 if self.options.until == "one" and worker is not None:

@@ -19,6 +19,7 @@ from lastro.cli.output import (
 from lastro.cli.tables import moment, pairs
 from lastro.config import load_settings
 from lastro.errors import EXIT_DONE, EXIT_PARTIAL, InvalidInput
+from lastro.precedence import behind_others
 from lastro.wire import to_json
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def switch(
             else:
                 print_data([Text(f"the switch to {_said(given_up)} is given up")])
             return EXIT_DONE
-        with progress_bar("switching") as progress:
+        with behind_others(), progress_bar("switching") as progress:
             report = lastro.switch_embedder(name, progress=progress, say=print_step)
     for refused in report.refused:
         print_warning(f"{refused.path}: {refused.reason}")

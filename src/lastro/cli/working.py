@@ -31,6 +31,7 @@ from lastro.cli.output import (
 from lastro.cli.tables import report_lines
 from lastro.config import load_settings
 from lastro.errors import EXIT_DONE, EXIT_PARTIAL, InvalidInput
+from lastro.precedence import behind_others
 from lastro.ranking import DEFAULT_K
 from lastro.search import SearchRequest
 from lastro.types import DEFAULT_REF, IndexRequest
@@ -94,7 +95,7 @@ def index(
         with build(load_settings()) as app:
             print_deferred(app, app.defer_index(request), format_)
         return EXIT_DONE
-    with build(load_settings()) as app, progress_bar("indexing") as progress:
+    with build(load_settings()) as app, behind_others(), progress_bar("indexing") as progress:
         report = app.index(request, progress=progress)
     if report.embedding.reason is not None:
         why = "" if report.embedding.available else "; `lastro doctor` says what is wrong"
