@@ -2,20 +2,30 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import killing
 import numpy as np
 import psycopg
 import pytest
-from databases import address, scratch_database
+from databases import address, database_of, scratch_database
+from psycopg.pq import TransactionStatus
+from psycopg.sql import SQL, Identifier
 from rows import add_project
 
 from lastro import store
+from lastro.db import pool
 from lastro.db.pool import CONTENTION_ATTEMPTS, Database, retried
 from lastro.errors import Contention, NotFound
+from lastro.golden_lines import parse_golden
+from lastro.golden_sets import GoldenSets
+from lastro.rules import Rule
+from lastro.ruling import RuleBook
+from lastro.vocabulary import WordList
 
 DOCUMENTS = 10
 KILLS = 20
@@ -255,3 +265,48 @@ def test_what_is_always_in_the_way_is_an_error_after_some_tries() -> None:
     with pytest.raises(Contention):
         retried(work)
     assert len(tries) == CONTENTION_ATTEMPTS
+
+
+def _import_words(database: Database) -> object:
+    line = b'{"synonyms": ["gangway", "gangplank"]}'
+    return WordList(database=database, project="alpha").import_lines([line])
+
+
+def _import_golden(database: Database) -> object:
+    text = '{"id": "q1", "question": "How long is it?", "language": "en", "unanswerable": true}\n'
+    return GoldenSets(database=database, project="alpha").add(parse_golden(text, name="quays"))
+
+
+@pytest.mark.parametrize(
+    ("table", "write"),
+    [
+        ("words", _import_words),
+        ("words", lambda database: WordList(database=database, project="alpha").remove(["pier"])),
+        ("rules", lambda database: RuleBook(database=database, project="alpha").remove(["near"])),
+        ("golden_sets", _import_golden),
+    ],
+)
+def test_a_writer_that_met_another_is_tried_again(
+    app_database: Database,
+    owner: psycopg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    table: str,
+    write: Callable[[Database], object],
+) -> None:
+    add_project(owner, "alpha")
+    WordList(database=app_database, project="alpha").import_lines([b'{"protect": "pier"}'])
+    rule = Rule(name="near", weight=0.5, reason="r")
+    RuleBook(database=app_database, project="alpha").upsert([rule])
+    owner.execute(
+        SQL("ALTER DATABASE {} SET lock_timeout = '20ms'").format(
+            Identifier(database_of(app_database.url))
+        )
+    )
+    # The other one ends where the writer, having given up once, would pause.
+    pause = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _s: owner.execute("ROLLBACK"))
+    monkeypatch.setattr(pool, "time", pause)
+    with Database(app_database.url) as impatient:
+        owner.execute("BEGIN")
+        owner.execute(f"LOCK TABLE lastro.{table} IN SHARE MODE")
+        write(impatient)
+    assert owner.info.transaction_status == TransactionStatus.IDLE

@@ -14,8 +14,9 @@ from lastro import store
 from lastro.app import App, build, diagnose
 from lastro.config import Settings
 from lastro.db.pool import Database, connect
-from lastro.doctor import check_disk, check_log, check_machine, check_vectors, examine
+from lastro.doctor import check_disk, check_jobs, check_log, check_machine, check_vectors, examine
 from lastro.embedders.ollama import OllamaEmbedder
+from lastro.job import Workers
 from lastro.projects import list_states
 from lastro.recall_probe import Probe, check_recall, probe_recall, recall_of_scores
 from lastro.server_checks import (
@@ -197,6 +198,12 @@ def test_logs_are_judged_by_their_size(tmp_path: Path, size: int, status: str):
     assert check_log(tmp_path, log_bytes=size).detail == found.detail
 
 
+@pytest.mark.parametrize(("undone", "live", "status"), [(0, 0, "ok"), (3, 1, "ok"), (3, 0, "warn")])
+def test_jobs_are_judged_by_whether_somebody_does_them(undone: int, live: int, status: str):
+    check = check_jobs(undone, Workers(live=live, last_seen=None))
+    assert (check.status, str(undone) in check.detail) == (status, True)
+
+
 # --- on a real database --------------------------------------------------------------------------
 
 
@@ -212,6 +219,11 @@ def app(settings: Settings, tmp_path: Path) -> Iterator[App]:
     with build(settings) as app:
         app.index(IndexRequest(path=tmp_path, project="roads", worktree=True))
         yield app
+
+
+def test_a_job_that_waits_without_a_worker_is_warned_of(app: App, tmp_path: Path):
+    app.defer_index(IndexRequest(path=tmp_path, project="roads", worktree=True))
+    assert found(app, "jobs").status == "warn"
 
 
 def found(app: App, name: str) -> Check:

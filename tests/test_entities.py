@@ -343,6 +343,18 @@ def test_a_key_that_comes_twice_is_refused_and_nothing_is_stored(app: App) -> No
     assert app.projects() == []
 
 
+def test_entries_may_come_one_by_one(app: App) -> None:
+    report = app.entities().upsert(entry(key) for key in ("wool", "linen"))
+    assert report.entries.added == 2
+
+
+def test_a_key_that_nothing_can_have_is_told_in_our_words(app: App) -> None:
+    app.entities().upsert([entry("wool")])
+    with pytest.raises(InvalidInput, match="holds the character NUL") as caught:
+        app.entities().get("wo\0ol")
+    assert caught.value.remedy == "leave it out"
+
+
 # --- what an entry may be
 
 

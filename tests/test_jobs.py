@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import dedent
@@ -15,7 +16,7 @@ from repositories import commit
 
 from lastro.app import App, build
 from lastro.config import Settings
-from lastro.errors import Conflict, InvalidInput, NotFound
+from lastro.errors import Conflict, EmbedderMismatch, InvalidInput, NotFound
 from lastro.job import MOST_STARTS, Job, RetryPolicy
 from lastro.job_runs import Again, JobRun, Stopped
 from lastro.projects import project_named
@@ -248,6 +249,76 @@ def test_a_job_that_is_tried_again_waits_and_then_succeeds(yard: Yard, owner: ps
     assert yard.defer().id == job.id  # asked for again, it waits no longer
     yard.work()
     assert (yard.job(job.id).state, yard.job(job.id).error) == ("done", None)
+
+
+SWITCH = "UPDATE lastro.active_embedder SET id = 'ollama:other', fingerprint = 'other'"
+
+
+@contextmanager
+def switched_back_later(owner: psycopg.Connection) -> Iterator[None]:
+    """The other tests of this module share the database."""
+    before = owner.execute("SELECT id, fingerprint FROM lastro.active_embedder").fetchone()
+    assert before is not None
+    try:
+        yield
+    finally:
+        owner.execute("UPDATE lastro.active_embedder SET id = %s, fingerprint = %s", before)
+
+
+def test_a_worker_of_another_embedder_takes_no_job(yard: Yard, owner: psycopg.Connection):
+    yard.app.index(IndexRequest(path=yard.folder, project="ships"))
+    job = yard.defer()
+    with switched_back_later(owner):
+        owner.execute(SWITCH)
+        with pytest.raises(EmbedderMismatch, match="ollama:other"):
+            yard.work()
+    assert (yard.job(job.id).state, yard.job(job.id).attempts) == ("queued", 0)
+
+
+def test_a_worker_whose_embedder_was_switched_away_ends_and_leaves_its_job_to_another(
+    yard: Yard, owner: psycopg.Connection
+):
+    yard.app.index(IndexRequest(path=yard.folder, project="ships"))
+    job = yard.defer()
+
+    def switch_when_it_begins(said: str) -> None:
+        if "begins" in said:
+            owner.execute(SWITCH)
+
+    with switched_back_later(owner), pytest.raises(EmbedderMismatch):
+        run_worker(yard.settings, EMPTY, say=switch_when_it_begins)
+    left = yard.job(job.id)
+    assert left.state == "queued"
+    assert left.error is not None
+    assert left.error.code == "EMBEDDER_MISMATCH"
+
+
+def test_a_job_that_cannot_even_begin_is_tried_again_with_growing_pauses(
+    yard: Yard, owner: psycopg.Connection
+):
+    job = yard.defer()
+    owner.execute("REVOKE UPDATE ON lastro.jobs FROM lastro_app")
+    try:
+        yard.work()
+        first = owner.execute(PAUSE).fetchone()
+        owner.execute("UPDATE lastro_jobs.procrastinate_jobs SET scheduled_at = now()")
+        yard.work()
+        second = owner.execute(PAUSE).fetchone()
+    finally:
+        owner.execute("GRANT UPDATE ON lastro.jobs TO lastro_app")
+    assert first is not None
+    assert second is not None
+    assert (round(first[0]), round(second[0])) == (5, 10)
+    assert yard.job(job.id).state == "waiting"
+
+
+# Seconds between the end of the last attempt and the next one.
+PAUSE = """
+    SELECT extract(epoch FROM q.scheduled_at - max(e.at))::float8
+    FROM lastro_jobs.procrastinate_jobs AS q
+    JOIN lastro_jobs.procrastinate_events AS e ON e.job_id = q.id
+    WHERE e.type = 'deferred_for_retry' GROUP BY q.scheduled_at
+"""
 
 
 def test_a_job_that_waits_for_its_time_holds_up_no_other_of_its_project(

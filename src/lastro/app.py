@@ -150,7 +150,10 @@ def diagnose(settings: Settings) -> list[Check]:
     try:
         with build(settings) as app:
             checks += doctor.examine(
-                app.database, app.embedder, embedded=settings.database_url is None
+                app.database,
+                app.embedder,
+                embedded=settings.database_url is None,
+                lost_s=settings.worker_lost_s,
             )
     except LastroError as error:
         checks.append(doctor.failed("database", error))

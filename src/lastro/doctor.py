@@ -13,6 +13,8 @@ from lastro.db.pool import Database
 from lastro.embedders import Embedder, Served
 from lastro.embedding import require_same
 from lastro.errors import EmbedderMismatch, LastroError, ProviderError
+from lastro.job import OVER, STATES, WORKER_LOST_S, Workers
+from lastro.jobs import list_everywhere, workers
 from lastro.projects import list_states
 from lastro.recall_probe import check_recall, probe_recall
 from lastro.server_checks import (
@@ -33,6 +35,7 @@ MIN_FREE_BYTES, GOOD_FREE_BYTES = 100 * 2**20, 2**30
 # The server's own bound is 8 MiB for each of eight files; what is beyond it, nothing watches.
 GOOD_LOG_BYTES = 80 * 2**20
 GIT_VERSION_TIMEOUT_S = 10.0
+UNDONE = tuple(state for state in STATES if state not in OVER)
 
 
 def check_machine(home: Path) -> list[Check]:
@@ -50,8 +53,13 @@ def failed(name: str, error: LastroError) -> Check:
     return Check(name=name, status="fail", detail=error.message, remedy=error.remedy)
 
 
-def examine(database: Database, embedder: Embedder, *, embedded: bool) -> list[Check]:
-    """What can be seen in a database whose schema is current. Errors: DatabaseUnavailable."""
+def examine(
+    database: Database, embedder: Embedder, *, embedded: bool, lost_s: float = WORKER_LOST_S
+) -> list[Check]:
+    """What can be seen in a database whose schema is current; a worker is gone after ``lost_s``.
+
+    Errors: DatabaseUnavailable.
+    """
     with database.transaction() as connection:
         facts = store.server_facts(connection)
         roles = store.role_facts(connection)
@@ -75,6 +83,10 @@ def examine(database: Database, embedder: Embedder, *, embedded: bool) -> list[C
         check_index_embedder(active, embedder),
         check_embedder(embedder),
         check_vectors(states),
+        check_jobs(
+            len(list_everywhere(database, lost_s=lost_s, states=UNDONE, limit=None)),
+            workers(database, lost_s=lost_s),
+        ),
         check_recall(probe_recall(database, states) if has_vectors else []),
     ]
 
@@ -169,6 +181,14 @@ def check_vectors(states: Sequence[ProjectState]) -> Check:
         detail=f"chunks without a vector: {named}",
         remedy=f"run `lastro index --repair --project {lacking[0].slug}`",
     )
+
+
+def check_jobs(undone: int, found: Workers) -> Check:
+    """Jobs that nobody is there to do."""
+    detail = f"jobs that are not over: {undone}; workers: {found.live}"
+    if not undone or found.live:
+        return Check(name="jobs", status="ok", detail=detail)
+    return Check(name="jobs", status="warn", detail=detail, remedy="start one with `lastro worker`")
 
 
 def _free_bytes(home: Path) -> int:

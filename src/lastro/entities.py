@@ -33,7 +33,7 @@ _COMPARED_KEYS = 10_000
 
 def upsert_entities(
     database: Database,
-    entities: Sequence[Entity],
+    entities: Iterable[Entity],
     *,
     project: str,
     writer: Writer,
@@ -48,6 +48,7 @@ def upsert_entities(
     was erased meanwhile.
     """
     started = time.perf_counter()
+    entities = list(entities)
     _check_keys(entities)
     writer.require_embedder()
     with database.transaction() as connection:

@@ -1,10 +1,11 @@
 """A project's golden sets: imported, listed, exported, removed, and drafted from its own texts."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from lastro import store
-from lastro.db.pool import Database
+from lastro.db.pool import Database, retried
 from lastro.errors import InvalidInput, NotFound
 from lastro.golden import DEFAULT_DRAFTS, Answer, GoldenSet, check_name, golden_set
 from lastro.golden_lines import parse_golden, parse_questions
@@ -39,7 +40,9 @@ class GoldenSets:
         Errors: InvalidInput for the name.
         """
         check_name(golden.name)
-        project_id = self._project_id()
+        return retried(partial(self._add, golden, project_id=self._project_id()))
+
+    def _add(self, golden: GoldenSet, *, project_id: int) -> GoldenImport:
         with self.database.transaction(projects=[project_id]) as connection:
             store.wait_to_number(connection, project_id)
             known = store.golden_versions(connection, project_id=project_id, name=golden.name)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from lastro import store
 from lastro.app import App
-from lastro.errors import LastroError
+from lastro.errors import EmbedderMismatch, LastroError
 from lastro.job import (
     MOST_STARTS,
     PROBE_INTERVAL_S,
@@ -69,7 +69,10 @@ class JobRun:
     probe_interval_s: float = PROBE_INTERVAL_S
 
     def attempt(self) -> Outcome | Again:
-        """Do it, and say what became of it. Errors: Stopped."""
+        """Do it, and say what became of it.
+
+        Errors: Stopped; EmbedderMismatch, where no job that needs an embedder can be done here.
+        """
         with self.app.database.transaction(projects=[self.project.id]) as connection:
             begun = store.begin_job(connection, self.id, project_id=self.project.id)
         if begun is None:
@@ -80,6 +83,9 @@ class JobRun:
             done = self._work(begun)
         except Stopped:
             self._end(failures=begun.failures)
+            raise
+        except EmbedderMismatch as error:  # another worker's settings may be right
+            self._end(failures=begun.failures, error=error_of(error))
             raise
         except LastroError as error:
             return self._failed(error, failures=begun.failures + 1)

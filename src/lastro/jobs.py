@@ -133,7 +133,7 @@ def list_everywhere(
     *,
     lost_s: float = WORKER_LOST_S,
     states: Sequence[str] | None = None,
-    limit: int = LISTED_JOBS,
+    limit: int | None = LISTED_JOBS,
 ) -> list[Job]:
     """Jobs of every project, the newest first. Errors: InvalidInput."""
     with database.transaction() as connection:

@@ -24,7 +24,7 @@ class KnowledgeBase:
     new_writer: Callable[[], Writer]
 
     def upsert(
-        self, entities: Sequence[Entity], *, progress: Progress | None = None
+        self, entities: Iterable[Entity], *, progress: Progress | None = None
     ) -> EntityReport:
         """Store entries over those of the same keys; they can be searched when it returns.
 

@@ -154,8 +154,12 @@ class RuleBook:
         Errors: NotFound where none of the names is there.
         """
         tenant = project_named(self.database, self.project)
-        with self.database.transaction(projects=[tenant.id]) as connection:
-            removed = store.delete_rules(connection, names, project_id=tenant.id)
+
+        def remove() -> Sequence[str]:
+            with self.database.transaction(projects=[tenant.id]) as connection:
+                return store.delete_rules(connection, names, project_id=tenant.id)
+
+        removed = [*retried(remove)]
         if not removed:
             named = (
                 f"no rule {names[0]!r}" if len(names) == 1 else f"none of the {len(names)} rules"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lastro import store
-from lastro.db.pool import Database
+from lastro.db.pool import Database, retried
 from lastro.errors import NotFound
 from lastro.json_lines import LineCounts, require_all
 from lastro.projects import project_named
@@ -30,23 +30,27 @@ class WordList:
         """
         known = project_named(self.database, self.project)
         held = list(lines)  # before the transaction, which others wait for
-        with self.database.transaction(projects=[known.id]) as connection:
-            before, vocabulary = _read(connection, known.id)
-            read = vocabulary.read(held)
-            if strict:
-                require_all(read, of="words")
-            changed = _write(connection, vocabulary, before, project_id=known.id)
-        added = len(changed - before.keys())
-        return WordReport(
-            project=self.project,
-            words=LineCounts(
-                added=added,
-                changed=len(changed) - added,
-                unchanged=len(vocabulary.touched) - len(changed),
-                refused=read.refused,
-            ),
-            total=len(vocabulary.words),
-        )
+
+        def add() -> WordReport:
+            with self.database.transaction(projects=[known.id]) as connection:
+                before, vocabulary = _read(connection, known.id)
+                read = vocabulary.read(held)
+                if strict:
+                    require_all(read, of="words")
+                changed = _write(connection, vocabulary, before, project_id=known.id)
+            added = len(changed - before.keys())
+            return WordReport(
+                project=self.project,
+                words=LineCounts(
+                    added=added,
+                    changed=len(changed) - added,
+                    unchanged=len(vocabulary.touched) - len(changed),
+                    refused=read.refused,
+                ),
+                total=len(vocabulary.words),
+            )
+
+        return retried(add)
 
     def remove(self, terms: Sequence[str]) -> list[str]:
         """Take terms out, and out of what others mean; those that were there.
@@ -54,19 +58,23 @@ class WordList:
         Errors: NotFound where none was.
         """
         known = project_named(self.database, self.project)
-        with self.database.transaction(projects=[known.id]) as connection:
-            before, vocabulary = _read(connection, known.id)
-            removed = [term for term in dict.fromkeys(terms) if vocabulary.remove(term)]
-            if not removed:
-                named = (
-                    f"no word {terms[0]!r}"
-                    if len(terms) == 1
-                    else f"none of the {len(terms)} terms"
-                )
-                raise NotFound(
-                    f"the project {self.project!r} has {named}", remedy="see `lastro words list`"
-                )
-            _write(connection, vocabulary, before, project_id=known.id)
+
+        def remove() -> Sequence[str]:
+            with self.database.transaction(projects=[known.id]) as connection:
+                before, vocabulary = _read(connection, known.id)
+                removed = [term for term in dict.fromkeys(terms) if vocabulary.remove(term)]
+                if removed:
+                    _write(connection, vocabulary, before, project_id=known.id)
+                return removed
+
+        removed = [*retried(remove)]
+        if not removed:
+            named = (
+                f"no word {terms[0]!r}" if len(terms) == 1 else f"none of the {len(terms)} terms"
+            )
+            raise NotFound(
+                f"the project {self.project!r} has {named}", remedy="see `lastro words list`"
+            )
         return removed
 
     def list(self) -> list[Word]:

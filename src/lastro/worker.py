@@ -30,7 +30,8 @@ from lastro import store
 from lastro.app import App, build, embedded
 from lastro.config import Settings
 from lastro.db.pool import APP_ROLE, CONNECT_TIMEOUT_S, translated
-from lastro.errors import DatabaseUnavailable, InvalidInput, LastroError
+from lastro.embedding import require_same
+from lastro.errors import DatabaseUnavailable, EmbedderMismatch, InvalidInput, LastroError
 from lastro.job import BEATS_PER_LOSS, KINDS, PRIORITIES, JobKind, RetryPolicy, queue_of
 from lastro.job_runs import Again, JobRun, Stopped
 from lastro.precedence import work_behind_others
@@ -77,7 +78,8 @@ def run_worker(
 
     Only the main thread hears signals. A second one ends the process at once; its jobs are taken
     up again by another worker.
-    Errors: InvalidInput; those of ``lastro.app.build`` when it starts, and what no waiting cures.
+    Errors: InvalidInput; those of ``lastro.app.build`` when it starts, and what no waiting cures,
+    as EmbedderMismatch: its jobs are left to others.
     """
     if options.concurrency < 1:
         raise InvalidInput("a worker runs one job or more at a time", remedy="use 1 or more")
@@ -96,6 +98,8 @@ def run_worker(
         runner.get_loop().set_exception_handler(lambda _loop, _context: None)
         service = _Service(settings=settings, options=options, behind=behind, say=say)
         runner.run(service.run())
+    if service.fault is not None:
+        raise service.fault
     return dict(service.counts)
 
 
@@ -133,14 +137,20 @@ class _Service:
     behind: ThreadPoolExecutor
     say: Say
     counts: Counter[str] = field(default_factory=Counter[str])
+    fault: LastroError | None = None
     _giving_back: threading.Event = field(default_factory=threading.Event)
     _ending: asyncio.Event = field(default_factory=asyncio.Event)
     _worker: Worker | None = None
     _has_begun: bool = False
     _pruned_at: float | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
 
     async def run(self) -> None:
-        """Work in rounds: one ends where the database went away, or there is nothing to do."""
+        """Work in rounds: one ends where the database went away, or there is nothing to do.
+
+        Errors: what no waiting cures.
+        """
+        self._loop = asyncio.get_running_loop()
         self._hear_signals()
         pause_s = FIRST_PAUSE_S
         while not self._ending.is_set():
@@ -174,6 +184,16 @@ class _Service:
         asyncio.get_running_loop().call_later(self.options.grace_s, self._giving_back.set)
         if self._worker is not None:
             self._worker.stop()
+
+    def _leave(self, error: LastroError) -> None:
+        """End because of what no waiting cures, and let others have what is queued."""
+        self.fault = error
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._end_once)
+
+    def _end_once(self) -> None:
+        if not self._ending.is_set():
+            self._end()
 
     async def _pause(self, seconds: float) -> None:
         try:
@@ -210,6 +230,7 @@ class _Service:
     async def _serve(self, app: App) -> bool:
         queue = self._queue(app)
         async with queue.open_async():
+            await asyncio.to_thread(_require_embedder, app)
             await asyncio.to_thread(self._keep_house, app)
             self._has_begun = True
             keeper = asyncio.create_task(self._keep_keeping_house(app))
@@ -306,11 +327,15 @@ class _Service:
                 raise JobAborted from stopped
             self.say(f"job {id_} is given back")
             raise _TryAgain(in_s=0.0, priority=PRIORITIES[kind]) from stopped
+        except EmbedderMismatch as error:
+            self.say(f"job {id_} is given back: {error.message}")
+            self._leave(error)
+            raise _TryAgain(in_s=0.0, priority=PRIORITIES[kind]) from error
         except LastroError as error:  # not even what became of it can be stored
             self.say(f"job {id_}: {error.message}")
-            raise _TryAgain(
-                in_s=self.options.retry.first_pause_s, priority=PRIORITIES[kind] - 1
-            ) from error
+            retry, attempts = self.options.retry, context.job.attempts
+            pause_s = retry.pause_s(attempts + 1) or retry.longest_pause_s
+            raise _TryAgain(in_s=pause_s, priority=PRIORITIES[kind] - 1) from error
         self._conclude(context, kind, ended)
 
     def _conclude(self, context: JobContext, kind: JobKind, ended: str | Again) -> None:
@@ -350,6 +375,14 @@ class _Service:
             with app.database.transaction(projects=projects) as connection:
                 store.prune_jobs(connection, projects, kept_s=KEPT_S)
             self._pruned_at = now
+
+
+def _require_embedder(app: App) -> None:
+    """Errors: EmbedderMismatch, before any job is taken from those who can do it."""
+    with app.database.transaction() as connection:
+        active = store.active_embedder(connection)
+    if active is not None:
+        require_same(active, app.embedder)
 
 
 def _project(app: App, project_id: int) -> Project | None:

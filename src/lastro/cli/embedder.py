@@ -111,7 +111,10 @@ def _done(report: "SwitchReport") -> Iterator[Text]:
             f"switched from {_said(report.before)} to {_said(report.active)}: "
             f"{report.chunks} rows in {report.took_ms / 1000:.1f} s"
         )
-    yield Text(f"set LASTRO_EMBEDDER={escaped(report.active.id)} now, wherever Lastro runs")
+    yield Text(
+        f"set LASTRO_EMBEDDER={escaped(report.active.id)} now, wherever Lastro runs, and start "
+        "again what runs on"
+    )
 
 
 def _said(ref: "EmbedderRef") -> str:

@@ -325,6 +325,11 @@ def translate(error: psycopg.Error, right_remedy: str = GRANT, *, url: str = "")
         return NotFound(
             "the project was erased while this waited for it", remedy="see `lastro projects`"
         )
+    if isinstance(error, psycopg.DataError) and not state and "NUL" in text:
+        return InvalidInput(
+            "a name or a text holds the character NUL, which nothing stored does",
+            remedy="leave it out",
+        )
     if state[:2] in {"22", "23"} or isinstance(error, psycopg.DataError):
         return InvalidInput(_CONSTRAINTS.get(constraint or "", f"PostgreSQL refused: {text}"))
     if state == "42501":
