@@ -20,14 +20,14 @@ from lastro.adoption import ProfileVersions
 from lastro.config import Settings
 from lastro.db.embedded import EmbeddedPostgres
 from lastro.db.migrate import migrate, require_current
-from lastro.db.pool import GRANT, Database, connect
+from lastro.db.pool import GRANT, POOL_MAX_SIZE, Database, connect
 from lastro.embedders import Embedder, build_embedder, configured
 from lastro.errors import InvalidInput, LastroError
 from lastro.job import LISTED_JOBS, Job, Workers
 from lastro.metering import UsageLater
 from lastro.precedence import behind_others
 from lastro.profiles import Profile, load_profiles
-from lastro.search import Engine, SearchRequest
+from lastro.search import STATEMENT_TIMEOUT_S, Engine, SearchRequest
 from lastro.store import Kind, Source
 from lastro.types import (
     DEFAULT_REF,
@@ -119,8 +119,13 @@ def owner_url(settings: Settings) -> str:
     return embedded(settings).start()
 
 
-def build(settings: Settings) -> "App":
-    """An ``App`` over the database that the settings name.
+def build(
+    settings: Settings,
+    *,
+    connections: int = POOL_MAX_SIZE,
+    statement_timeout_s: float = STATEMENT_TIMEOUT_S,
+) -> "App":
+    """An ``App`` over the database that the settings name, with so many connections at most.
 
     The embedded one is created, started and migrated; on a server the schema must be there.
     Errors: ConfigError, DatabaseUnavailable, SchemaOutOfDate.
@@ -135,10 +140,11 @@ def build(settings: Settings) -> "App":
             require_current(connection)
     return App(
         settings,
-        database=Database(settings.database_url or admin_url),
+        database=Database(settings.database_url or admin_url, max_size=connections),
         admin_url=admin_url,
         embedder=embedder,
         profiles=profiles,
+        statement_timeout_s=statement_timeout_s,
     )
 
 
@@ -243,6 +249,7 @@ class App:
         admin_url: str,
         embedder: Embedder,
         profiles: dict[str, Profile],
+        statement_timeout_s: float = STATEMENT_TIMEOUT_S,
     ) -> None:
         self.settings = settings
         self.database = database
@@ -253,8 +260,10 @@ class App:
             profiles=profiles,
             languages=settings.languages,
             usage=UsageLater(database),
+            statement_timeout_s=statement_timeout_s,
         )
         self._admin_url = admin_url
+        self._keys: KeyRing | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> "App":
@@ -264,6 +273,8 @@ class App:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        if self._keys is not None:
+            self._keys.flush()
         self._stack.close()
 
     def search(self, request: SearchRequest, *, project: str | None = None) -> Outcome:
@@ -362,9 +373,9 @@ class App:
         """API keys of every project: made, listed, revoked, rotated, and recognised."""
         from lastro.keys import KeyRing
 
-        ring = KeyRing(self.database)
-        self._stack.callback(ring.flush)
-        return ring
+        if self._keys is None:
+            self._keys = KeyRing(self.database)
+        return self._keys
 
     def all_jobs(
         self, *, states: Sequence[str] | None = None, limit: int = LISTED_JOBS

@@ -9,6 +9,10 @@ DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8080
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 MOST_PORTS = 65_535
+# Imports and index runs that are waited for: more would take each other's time.
+LONG_CONCURRENCY = 2
+# An import holds one connection for its run's turn and needs others beside.
+SPARE_CONNECTIONS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,3 +56,8 @@ class HttpSettings:
         for name in ("port", "metrics_port"):
             if not 0 <= getattr(self, name) <= MOST_PORTS:
                 raise InvalidInput(f"{name} must be from 0 to {MOST_PORTS}")
+
+    @property
+    def connections(self) -> int:
+        """Connections to the database that one process may need at a time."""
+        return self.concurrency + LONG_CONCURRENCY + SPARE_CONNECTIONS

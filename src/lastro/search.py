@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
 from uuid import UUID
@@ -32,6 +32,7 @@ from lastro.legs import (
 )
 from lastro.lexical import asked_query
 from lastro.metering import UsageLater
+from lastro.paging import Cursor, mark_of, read_cursor
 from lastro.profiles import Profile, Thresholds
 from lastro.projects import project_id_of
 from lastro.ranking import (
@@ -66,6 +67,7 @@ class SearchRequest:
     ``filter`` is an object of the filter language: docs/reference/filters.md. ``profile`` is a
     name, ``name@version``, or the ranking numbers themselves. ``rules`` are asked beside those
     that the project keeps, where the profile gives rules a weight: docs/reference/rules.md.
+    ``cursor`` is the ``next_cursor`` of an outcome of the same request: the hits after those.
     ``record_gap`` lets ``App.search`` count the question where nothing answers it.
     """
 
@@ -78,6 +80,7 @@ class SearchRequest:
     rules: Sequence[RuleFunction] = ()
     explain: bool = False
     max_per_document: int = DEFAULT_MAX_PER_DOCUMENT
+    cursor: str | None = None
     record_gap: bool = True
 
 
@@ -137,19 +140,40 @@ def search(engine: Engine, request: SearchRequest, *, project: str) -> Outcome:
 def searched(engine: Engine, request: SearchRequest, *, project: str) -> tuple[Outcome, Found]:
     """What ``search`` answers, and the candidates that it was chosen from; the same errors."""
     started = time.perf_counter()
+    cursor = None if request.cursor is None else read_cursor(request.cursor)
 
     def answer(found: Found, connection: AppConnection) -> tuple[Outcome, Found]:
-        places = one_per_place(shown(found), max_per_document=request.max_per_document)
-        best = list(islice(places, request.k))
+        best, next_cursor = _page(found, request, after=cursor)
         ids, project_id = [r.candidate.id for r in best], found.project.id
         rows = store.fetch_hits(connection, ids, project_id=project_id)
         explained = None
         if request.explain:
             by = held_synonyms(connection, ids, found.lexical, project_id=project_id)
             explained = {r.candidate.id: _explain(r, found, by.get(r.candidate.id)) for r in best}
-        return _outcome(best, rows, found, explained=explained, started=started), found
+        outcome = _outcome(best, rows, found, explained=explained, started=started)
+        return replace(outcome, next_cursor=next_cursor), found
 
     return _find(engine, request, project=project, use=answer)
+
+
+def _page(
+    found: Found, request: SearchRequest, *, after: Cursor | None
+) -> tuple[list[Ranked], str | None]:
+    """The hits of one page, and the cursor of the next one, if there is one.
+
+    Errors: Conflict where other hits came before than those that were shown.
+    """
+    begin = 0 if after is None else after.shown
+    end = begin + request.k
+    places = one_per_place(shown(found), max_per_document=request.max_per_document)
+    best = list(islice(places, end + 1))
+    question = replace(request, cursor=None, k=0, explain=False, rules=())
+    if after is not None:
+        after.check(question, (item.candidate.id for item in best[:begin]))
+    if len(best) <= end:
+        return best[begin:], None
+    mark = mark_of(question, (item.candidate.id for item in best[:end]))
+    return best[begin:end], Cursor(end, mark).text()
 
 
 def _outcome(

@@ -138,7 +138,10 @@ class ProfileRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The hits of one search, best first, and what must be said about them."""
+    """The hits of one search, best first, and what must be said about them.
+
+    ``next_cursor`` asks the same again for the hits after these; absent where there are none.
+    """
 
     hits: tuple[Hit, ...]
     vector_available: bool
@@ -147,6 +150,7 @@ class Outcome:
     abstained: bool
     gap_id: str | None = field(default=None, metadata=OPTIONAL)
     took_ms: float
+    next_cursor: str | None = field(default=None, metadata=OPTIONAL)
     explain: Mapping[str, Any] | None = field(default=None, metadata=OPTIONAL)
 
 

@@ -26,6 +26,7 @@ from lastro.cli import (
     moving,
     profiles,
     rules,
+    serve,
     sessions,
     triggers,
     usage,
@@ -59,6 +60,7 @@ app.command("doctor")(inspecting.doctor)
 app.command("usage")(usage.usage)
 app.command("init")(database.init)
 app.command("worker")(jobs.worker)
+app.command("serve")(serve.serve)
 app.add_typer(database.app, name="db")
 app.add_typer(embedder.app, name="embedder")
 app.add_typer(evaluate.app, name="eval")

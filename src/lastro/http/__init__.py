@@ -1,0 +1,1 @@
+"""The HTTP service: a thin door over the app."""

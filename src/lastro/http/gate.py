@@ -1,0 +1,187 @@
+"""What each request passes before its route runs: its turn, its key, its size, its time.
+
+A client that goes away takes its work with it.
+"""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import IO, Any
+
+from fastapi.routing import APIRoute
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import MovingWindowRateLimiter
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from lastro.app import App
+from lastro.db.work import Work, working
+from lastro.errors import Forbidden, NotFound, RateLimited, TooLarge, Unauthenticated
+from lastro.http_settings import LONG_CONCURRENCY, HttpSettings
+from lastro.keys import Principal
+from lastro.roles import Action, permits
+
+# A turn is mostly over sooner.
+TURN_RETRY_S = 1.0
+# What of an import is kept in memory; the rest lies in a file without a name.
+IN_MEMORY_BYTES = 1_048_576
+
+Inner = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class Turns:
+    """So many at a time; some more wait, and what comes then is refused."""
+
+    def __init__(self, at_a_time: int, *, waiting: int) -> None:
+        self._free = asyncio.Semaphore(at_a_time)
+        self._places = at_a_time + waiting
+        self.taken = 0
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncGenerator[None]:
+        """One's turn. Errors: RateLimited."""
+        if self.taken >= self._places:
+            raise RateLimited(
+                "the service has as much to do as it takes on",
+                retry_after_s=TURN_RETRY_S,
+                remedy="send the request again later",
+            )
+        self.taken += 1
+        try:
+            async with self._free:
+                yield
+        finally:
+            self.taken -= 1
+
+
+class Gate:
+    """The gate of one process. ``is_open`` lets in everyone, as an administrator of all."""
+
+    def __init__(self, app: App, settings: HttpSettings, *, is_open: bool) -> None:
+        self._keys = app.keys
+        self.settings = settings
+        self.is_open = is_open
+        self._short = Turns(settings.concurrency, waiting=settings.waiting)
+        self._long = Turns(LONG_CONCURRENCY, waiting=settings.waiting)
+        self._rate = MovingWindowRateLimiter(MemoryStorage())
+        rate = settings.rate_per_minute
+        self._allowance = RateLimitItemPerMinute(rate) if rate else None
+
+    def route(self, action: Action, *, is_long: bool = False) -> type[APIRoute]:
+        """The class of routes behind this gate, for keys whose role permits ``action``.
+
+        A long one has a file of lines for a body, at ``request.state.body``, and more time.
+        """
+        enter = self._enter
+
+        class GatedRoute(APIRoute):
+            def get_route_handler(self) -> Inner:
+                inner = super().get_route_handler()
+
+                async def handle(request: Request) -> Response:
+                    return await enter(request, inner, action=action, is_long=is_long)
+
+                return handle
+
+        return GatedRoute
+
+    async def _enter(
+        self, request: Request, inner: Inner, *, action: Action, is_long: bool
+    ) -> Response:
+        settings = self.settings
+        async with (self._long if is_long else self._short).turn():
+            await self._admit(request, action)
+            body = await _read(
+                request,
+                max_bytes=settings.max_import_bytes if is_long else settings.max_body_bytes,
+            )
+            try:
+                request.state.body = body
+                if not is_long:
+                    # Where Starlette keeps what it has read.
+                    request._body = body.read()  # pyright: ignore
+                limit_s = settings.long_deadline_s if is_long else settings.deadline_s
+                return await _while_wanted(request, inner, Work(deadline_s=limit_s))
+            finally:
+                body.close()
+
+    async def _admit(self, request: Request, action: Action) -> None:
+        """Let in who may do ``action`` here. Errors: Unauthenticated, Forbidden, NotFound."""
+        if self.is_open:
+            return
+        principal = await run_in_threadpool(self._principal, request)
+        request.state.principal = principal
+        self._count(principal)
+        project = request.path_params.get("project")
+        if project is not None and project != principal.slug:
+            raise NotFound(f"there is no project {project!r}", remedy="ask for that of your key")
+        if not permits(principal.role, action):
+            raise Forbidden(
+                f"a key of the role {principal.role} may not do this",
+                remedy="use a key of a higher role",
+            )
+
+    def _principal(self, request: Request) -> Principal:
+        scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not text.strip():
+            raise Unauthenticated(
+                "the request has no key",
+                remedy="send the header `Authorization: Bearer <key>`; "
+                "`lastro keys create` makes one",
+            )
+        return self._keys.authenticate(text.strip())
+
+    def _count(self, principal: Principal) -> None:
+        if self._allowance is None or self._rate.hit(self._allowance, str(principal.key_id)):
+            return
+        window = self._rate.get_window_stats(self._allowance, str(principal.key_id))
+        raise RateLimited(
+            f"this key may ask {self._allowance.amount} times a minute",
+            retry_after_s=max(1.0, window.reset_time - time.time()),
+            remedy="ask more slowly",
+        )
+
+
+async def _read(request: Request, *, max_bytes: int) -> IO[bytes]:
+    """The body, from its beginning. Errors: TooLarge, before all of it was read."""
+    said = request.headers.get("Content-Length", "")
+    if said.isdecimal() and int(said) > max_bytes:
+        raise _too_large(max_bytes)
+    body = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES)  # noqa: SIM115 - closed by who asked
+    count = 0
+    async for part in request.stream():
+        count += len(part)
+        if count > max_bytes:
+            body.close()
+            raise _too_large(max_bytes)
+        body.write(part)
+    body.seek(0)
+    return body
+
+
+def _too_large(max_bytes: int) -> TooLarge:
+    return TooLarge(
+        f"the request's body is above {max_bytes} bytes", remedy="send it in several requests"
+    )
+
+
+async def _while_wanted(request: Request, inner: Inner, work: Work) -> Response:
+    """Run ``inner`` as ``work``, which is stopped when its client goes away."""
+    with working(work):
+        watch = asyncio.create_task(_stop_when_gone(request.receive, work))
+        try:
+            return await inner(request)
+        finally:
+            watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await watch
+
+
+async def _stop_when_gone(receive: Callable[[], Awaitable[Any]], work: Work) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    await run_in_threadpool(work.stop)

@@ -1,0 +1,106 @@
+"""The service of one process: its routes, their documentation, and how errors are told."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+import anyio.to_thread
+from fastapi import APIRouter, FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from lastro.app import App
+from lastro.errors import InvalidInput, LastroError, NotFound
+from lastro.http.answers import refusal
+from lastro.http.gate import Gate
+from lastro.http.health import add_health_routes
+from lastro.http.observing import Observed, request_id_of
+from lastro.http.paths import WithSlashes
+from lastro.http.routes import ERROR, Routes
+from lastro.http.schemas import Schema
+from lastro.http.searching import add_search_routes
+from lastro.http_settings import LONG_CONCURRENCY, HttpSettings
+
+# Threads for what looks after requests: keys, and clients that went away.
+SPARE_THREADS = 4
+
+
+def make_service(app: App, settings: HttpSettings, *, is_open: bool) -> Any:
+    """An ASGI application over ``app``, which it opens when it starts and closes when it ends."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+        limiter = anyio.to_thread.current_default_thread_limiter()
+        limiter.total_tokens = settings.concurrency + LONG_CONCURRENCY + SPARE_THREADS
+        with app:
+            yield
+
+    service = FastAPI(
+        title="Lastro",
+        summary="Retrieval you can cite.",
+        version=version("lastro"),
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    definitions: dict[str, Schema] = {"Error": ERROR}
+    router = APIRouter()
+    routes = Routes(
+        router=router, gate=Gate(app, settings, is_open=is_open), definitions=definitions
+    )
+    add_search_routes(routes, app, max_query_chars=settings.max_query_chars)
+    service.include_router(router)
+    add_health_routes(service, app)
+    _tell_errors(service)
+    _document(service, definitions)
+    return Observed(WithSlashes(service))
+
+
+def _tell_errors(service: FastAPI) -> None:
+    @service.exception_handler(LastroError)
+    def _(request: Request, error: LastroError) -> Response:
+        return refusal(error, request_id=request_id_of(request))
+
+    @service.exception_handler(RequestValidationError)
+    def _(request: Request, error: RequestValidationError) -> Response:
+        return refusal(_not_understood(error), request_id=request_id_of(request))
+
+    @service.exception_handler(HTTPException)
+    def _(request: Request, error: HTTPException) -> Response:
+        said = refusal(_of_http(request, error), request_id=request_id_of(request))
+        said.status_code = error.status_code
+        said.headers.update(error.headers or {})
+        return said
+
+
+def _not_understood(error: RequestValidationError) -> InvalidInput:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part != "body")
+    said = str(first["msg"])
+    return InvalidInput(f"{place}: {said}" if place else said, remedy="see /openapi.json")
+
+
+def _of_http(request: Request, error: HTTPException) -> LastroError:
+    """What Starlette says of a path or method that leads nowhere."""
+    if error.status_code == 404:
+        return NotFound(f"nothing is at {request.url.path}", remedy="see /openapi.json")
+    return InvalidInput(f"{request.method} {request.url.path}: {error.detail}")
+
+
+def _document(service: FastAPI, definitions: dict[str, Schema]) -> None:
+    """Add the shapes of answers, and how a key is sent, to /openapi.json."""
+    made = service.openapi
+
+    def openapi() -> dict[str, Any]:
+        document = made()
+        components = document.setdefault("components", {})
+        components.setdefault("schemas", {}).update(definitions)
+        components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        return document
+
+    service.openapi = openapi
