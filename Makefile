@@ -15,7 +15,7 @@ demo:
 
 test:
 	@sh scripts/environment.sh dev
-	@.venv/bin/python -m pytest -n 2 $(PYTEST_ARGS)
+	@.venv/bin/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
 
 check:
 	@sh scripts/environment.sh dev

@@ -4,6 +4,7 @@ The folder that ``LASTRO_BENCH_DATA`` names holds a folder for each set, in the 
 ``--what scale indexing`` a project of 100,000 rows is loaded and searched and whole repositories
 are indexed, which takes a quarter of an hour, with ``--what filters`` 100,000 entries are searched
 under filters, which takes as long, with ``--what events`` a million events are stored, with
+``--what serving`` 100,000 rows are asked over HTTP, which takes five minutes, with
 ``--what during`` a project is searched while it is indexed again and while its embedder is
 switched, which takes a quarter of an hour, and with ``--what trust`` each set with embedders that
 were made foreign to it, which takes an hour.
@@ -26,6 +27,7 @@ from benchmarks.machine import REPOSITORY, conditions
 from benchmarks.quality import TARGETS, measure, quality_table
 from benchmarks.report import Figure, between_markers, bullets, figure_table
 from benchmarks.scale import measure_scale
+from benchmarks.serving import measure_serving
 from benchmarks.speed import measure_command
 from benchmarks.trust import Trusted, measure_trust, trust_summary, trust_table
 from lastro.app import App, build
@@ -68,6 +70,12 @@ PAGES = (
         heading="## Events",
         parts=("events",),
         mark="bench-events",
+    ),
+    Page(
+        path=EXPLANATION / "what-it-costs.md",
+        heading="## Over HTTP",
+        parts=("serving",),
+        mark="bench-serving",
     ),
     Page(
         path=EXPLANATION / "what-it-costs.md",
@@ -193,6 +201,11 @@ def _events(_app: App, _data: Path, options: argparse.Namespace) -> Part:
     return _figures(title, measure_events(count=options.events, say=_say))
 
 
+def _serving(app: App, data: Path, _options: argparse.Namespace) -> Part:
+    title = f"With 100,000 rows, {_today()}, by `python -m benchmarks --what serving`:"
+    return _figures(title, measure_serving(app, data, say=_say))
+
+
 def _during(_app: App, _data: Path, options: argparse.Namespace) -> Part:
     windows = measure_during(chunks=options.chunks, say=_say)
     title = f"In a project of {options.chunks:,} chunks, {_today()}, by"
@@ -221,6 +234,7 @@ PARTS: Mapping[str, Callable[[App, Path, argparse.Namespace], Part]] = {
     "indexing": _indexing,
     "filters": _filters,
     "events": _events,
+    "serving": _serving,
     "during": _during,
     "trust": _trust,
 }

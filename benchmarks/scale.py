@@ -112,9 +112,9 @@ class Given:
 
 
 def _load_all(writer: Writer, passages: Sequence[Passage], *, url: str, say: Say) -> list[Figure]:
-    first_s = _load(writer, passages, project=PROJECT, say=say)
+    first_s = load(writer, passages, project=PROJECT, say=say)
     live_s = [
-        _load(writer, passages[:count], project=name, say=say) for name, count in OTHER_PROJECTS
+        load(writer, passages[:count], project=name, say=say) for name, count in OTHER_PROJECTS
     ]
     settle(url)
     live_rows = OTHER_PROJECTS[0][1]
@@ -136,7 +136,7 @@ def _load_all(writer: Writer, passages: Sequence[Passage], *, url: str, say: Say
     ]
 
 
-def _load(writer: Writer, passages: Sequence[Passage], *, project: str, say: Say) -> float:
+def load(writer: Writer, passages: Sequence[Passage], *, project: str, say: Say) -> float:
     """Seconds that storing takes, of rows and vectors made before."""
     with writer.database.transaction() as connection:
         project_id = store.ensure_project(connection, project).id

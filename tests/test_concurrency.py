@@ -28,7 +28,7 @@ from lastro.ruling import RuleBook
 from lastro.vocabulary import WordList
 
 DOCUMENTS = 10
-KILLS = 20
+KILLS = 8
 
 
 @pytest.fixture(scope="module")

@@ -817,7 +817,7 @@ def test_a_command_that_is_killed_half_way_is_finished_by_the_same_command(yard:
     script.delay_per_text_s = 0.3
     process = yard.start("embedder", "switch", "ollama:m-b")
     before = len(script.inputs)
-    assert wait_until(lambda: len(script.inputs) > before + 20 or process.poll() is not None)
+    assert wait_until(lambda: len(script.inputs) > before + 4 or process.poll() is not None)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     found = yard.json("embedder", "status")

@@ -1,5 +1,6 @@
 """The processes of the service: started, watched, and ended in order."""
 
+import gc
 import os
 
 import uvicorn
@@ -45,4 +46,8 @@ def service() -> object:
     app = build(
         settings, connections=http.connections, statement_timeout_s=http.statement_timeout_s
     )
-    return make_service(app, http, is_open=bool(os.environ.get(_OPEN)))
+    made = make_service(app, http, is_open=bool(os.environ.get(_OPEN)))
+    # What was loaded lives as long as the process: no search for garbage needs to look there.
+    gc.collect()
+    gc.freeze()
+    return made
