@@ -9,9 +9,11 @@ from textwrap import dedent
 from typing import get_args
 from urllib.parse import unquote
 
+import psycopg
 import pytest
 import typer
 from repositories import commit
+from rows import add_project
 
 import lastro
 from lastro.adoption import KnownProfile
@@ -39,6 +41,7 @@ from lastro.http_settings import HttpSettings
 from lastro.importing import Imported
 from lastro.job import STATES, Job, JobError, JobProgress, RetryPolicy, Workers
 from lastro.json_lines import LineCounts, ReadLine, RefusedLine
+from lastro.key import ApiKey, NewKey, RotatedKey
 from lastro.leg_cache import GoldenUsed
 from lastro.lexical_sql import NEARNESS, RANK_WEIGHTS, VERBOSITY
 from lastro.metering_settings import MeteringSettings
@@ -160,6 +163,25 @@ def test_the_example_of_a_conversation_runs(
     assert capsys.readouterr().out == "1 The quay is long.\n"
 
 
+def test_the_example_of_keys_runs(
+    tmp_path: Path,
+    owner_url: str,
+    owner: psycopg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    add_project(owner, "handbook")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LASTRO_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("LASTRO_DATABASE_URL", owner_url)
+    monkeypatch.setenv("LASTRO_EMBEDDER", "deterministic")
+    text = (ROOT / "docs" / "how-to" / "give-out-keys.md").read_text(encoding="utf-8")
+    example = re.search(r"^    from lastro import.*?(?=^\S)", text, re.M | re.S)
+    assert example is not None
+    exec(dedent(example[0]))
+    assert capsys.readouterr().out == "handbook viewer\n"
+
+
 def test_the_example_lines_of_a_conversation_are_events():
     text = (ROOT / "docs" / "how-to" / "keep-conversations.md").read_text(encoding="utf-8")
     lines = re.findall(r"^    (\{.*\})$", text, re.M)
@@ -263,12 +285,12 @@ def test_every_check_of_the_doctor_is_documented():
 @pytest.mark.parametrize(
     "value",
     [
-        Accepted, Adr, AppendReport, Check, Coverage, Degraded, Dismissed, DocumentCounts,
+        Accepted, Adr, ApiKey, AppendReport, Check, Coverage, Degraded, Dismissed, DocumentCounts,
         EmbeddedStatus, EmbedderRef, EmbedderStatus, EmbeddingCounts, EntityReport, EntitySummary,
         Erased, EventCounts, Exported, FileNote, FileOrigin, Gap, GoldenImport, GoldenSummary,
         GoldenUsed, Hit, Hooks, Imported, IndexReport, Job, JobError, JobProgress, KnownProfile,
-        LineCounts, MonthlySpend, Nearest, Outcome, Profile, ProjectSummary, RefusedLine, Resolved,
-        RuleReport, Run, ScopeCoverage, SelfCheck, SessionCounts, SessionReport, SessionSummary,
+        LineCounts, MonthlySpend, Nearest, NewKey, Outcome, Profile, ProjectSummary, RefusedLine,
+        Resolved, RotatedKey, RuleReport, Run, ScopeCoverage, SelfCheck, SessionCounts, SessionReport, SessionSummary,
         SourceCoverage, Sweep, Swept, SwitchReport, SwitchState, Thresholds, Upgrade, Usage,
         UsageLine, Why, Workers,
     ],

@@ -1,7 +1,7 @@
 """Which questions are one gap, and what people write of gaps."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,7 +17,6 @@ from lastro.gap import (
     is_answered,
     is_gap,
     normalised_query,
-    parse_since,
     parts_of,
 )
 from lastro.types import (
@@ -239,29 +238,6 @@ def test_a_hit_of_a_sample_is_an_answer_and_one_without_the_embedder_is_not() ->
 # --- what people write
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("written", "means"),
-    [
-        ("7d", NOW - timedelta(days=7)),
-        ("12h", NOW - timedelta(hours=12)),
-        ("30m", NOW - timedelta(minutes=30)),
-        (" 2w ", NOW - timedelta(days=14)),
-        ("2026-03-01", datetime(2026, 3, 1, tzinfo=UTC)),
-        ("2026-03-01T10:30:00Z", datetime(2026, 3, 1, 10, 30, tzinfo=UTC)),
-    ],
-)
-def test_a_time_since_is_a_date_or_a_span(written: str, means: datetime) -> None:
-    assert parse_since(written, now=NOW) == means
-
-
-@pytest.mark.parametrize(
-    "written", ["", "d", "7", "7y", "-7d", "yesterday", "2026-02-30", "999999w"]
-)
-def test_what_is_no_time_is_refused(written: str) -> None:
-    with pytest.raises(InvalidInput, match="no date and no span"):
-        parse_since(written, now=NOW)
 
 
 def test_the_digits_of_an_id_are_written_with_or_without_dashes() -> None:

@@ -6,11 +6,11 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from lastro.entry_filter import PARTS, canonical_json, parse_filter, parse_moment
+from lastro.entry_filter import PARTS, canonical_json, parse_filter
 from lastro.errors import InvalidInput
 from lastro.lexical import asked_query
 from lastro.types import OPTIONAL, SCOPES, Origin, Outcome
@@ -26,13 +26,6 @@ GOLDEN_NAME = "gaps"
 MIN_ID_DIGITS = 4
 # Punctuation that a name may end in: C#, 50%, src/, foo_.
 _KEPT_AT_THE_END = frozenset("#%&*/@\\_")
-_SPAN = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[mhdw])")
-_UNITS: Mapping[str, timedelta] = {
-    "m": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-    "w": timedelta(weeks=1),
-}
 # The question has only stop words: that is no fault of this search, and will be so again.
 _STILL_A_GAP: frozenset[str] = frozenset({"lexical_no_terms"})
 # A sample of what matched was scored: a miss may be chance, a hit is a hit.
@@ -137,24 +130,6 @@ def parts_of(
 
 
 # --- what people write
-
-
-def parse_since(text: str, *, now: datetime) -> datetime:
-    """The time that a date, a time in ISO 8601, or a span such as ``7d`` or ``12h`` means.
-
-    Errors: InvalidInput.
-    """
-    span = _SPAN.fullmatch(text.strip())
-    try:
-        when = now - int(span["number"]) * _UNITS[span["unit"]] if span else parse_moment(text)
-    except OverflowError:
-        when = None
-    if when is None:
-        raise InvalidInput(
-            f"{text!r} is no date and no span of time",
-            remedy="write 2026-01-31, 2026-01-31T12:00:00Z, 7d, 12h or 2w",
-        )
-    return when
 
 
 def id_digits(text: str) -> str:

@@ -23,7 +23,8 @@ from lastro.cli.output import escaped, print_data, print_json, print_warning, pr
 from lastro.cli.tables import moment
 from lastro.config import load_settings
 from lastro.errors import EXIT_DONE, EXIT_PARTIAL, InvalidInput
-from lastro.gap import GOLDEN_NAME, LISTED_GAPS, Gap, parse_since
+from lastro.gap import GOLDEN_NAME, LISTED_GAPS, Gap
+from lastro.moments import parse_since
 from lastro.wire import to_json
 
 app = typer.Typer(help="Questions that found nothing, counted.")

@@ -23,6 +23,7 @@ from lastro.cli import (
     inspecting,
     jobs,
     kb,
+    keys,
     moving,
     profiles,
     rules,
@@ -69,6 +70,7 @@ app.add_typer(golden.app, name="golden")
 app.add_typer(triggers.hook_app, name="hook")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(kb.app, name="kb")
+app.add_typer(keys.app, name="keys")
 app.add_typer(profiles.app, name="profiles")
 app.add_typer(rules.app, name="rules")
 app.add_typer(sessions.app, name="sessions")

@@ -12,7 +12,7 @@ from lastro.cli.options import Format, FormatOption
 from lastro.cli.output import print_data, print_json, screen_width
 from lastro.cli.tables import moment, table
 from lastro.config import load_settings
-from lastro.gap import parse_since
+from lastro.moments import parse_since
 from lastro.usage import Usage
 from lastro.wire import to_json
 
