@@ -49,6 +49,7 @@ SOUND_ROLES = RoleFacts(
     app_is_superuser=False,
     app_bypasses=False,
     app_owns=0,
+    app_has_rights_of=None,
     acting_as="lastro_app",
 )
 
@@ -110,6 +111,7 @@ def test_the_shared_memory_of_another_machine_is_not_judged():
         {"app_is_superuser": True},
         {"app_bypasses": True},
         {"app_owns": 3},
+        {"app_has_rights_of": "harbour_owner"},
         {"acting_as": "harbour_owner"},
     ],
 )

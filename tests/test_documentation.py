@@ -290,9 +290,9 @@ def test_every_check_of_the_doctor_is_documented():
         Erased, EventCounts, Exported, FileNote, FileOrigin, Gap, GoldenImport, GoldenSummary,
         GoldenUsed, Hit, Hooks, Imported, IndexReport, Job, JobError, JobProgress, KnownProfile,
         LineCounts, MonthlySpend, Nearest, NewKey, Outcome, Profile, ProjectSummary, RefusedLine,
-        Resolved, RotatedKey, RuleReport, Run, ScopeCoverage, SelfCheck, SessionCounts, SessionReport, SessionSummary,
-        SourceCoverage, Sweep, Swept, SwitchReport, SwitchState, Thresholds, Upgrade, Usage,
-        UsageLine, Why, Workers,
+        Resolved, RotatedKey, RuleReport, Run, ScopeCoverage, SelfCheck, SessionCounts,
+        SessionReport, SessionSummary, SourceCoverage, Sweep, Swept, SwitchReport, SwitchState,
+        Thresholds, Upgrade, Usage, UsageLine, Why, Workers,
     ],
 )  # fmt: skip
 def test_each_field_of_a_printed_value_is_documented(value: type):

@@ -368,6 +368,15 @@ class App:
             lost_s=self.settings.worker_lost_s,
         )
 
+    def require_walls(self) -> list[Check]:
+        """Refuse a database that does not hold the service back; returns what to warn of.
+
+        Errors: ConfigError; see ``lastro.doctor.require_walls``.
+        """
+        from lastro import doctor
+
+        return doctor.require_walls(self.database, embedded=self.settings.database_url is None)
+
     @cached_property
     def keys(self) -> "KeyRing":
         """API keys of every project: made, listed, revoked, rotated, and recognised."""

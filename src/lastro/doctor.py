@@ -12,7 +12,7 @@ from lastro.db import postmaster as pm
 from lastro.db.pool import Database
 from lastro.embedders import Embedder, Served
 from lastro.embedding import require_same
-from lastro.errors import EmbedderMismatch, LastroError, ProviderError
+from lastro.errors import ConfigError, EmbedderMismatch, LastroError, ProviderError
 from lastro.job import OVER, STATES, WORKER_LOST_S, Workers
 from lastro.jobs import list_everywhere, workers
 from lastro.projects import list_states
@@ -89,6 +89,26 @@ def examine(
         ),
         check_recall(probe_recall(database, states) if has_vectors else []),
     ]
+
+
+def require_walls(database: Database, *, embedded: bool) -> list[Check]:
+    """Refuse to serve from a database that does not keep projects apart by itself.
+
+    Errors: ConfigError where the role that queries run as is a superuser, bypasses row-level
+    security or has the rights of the tables' owner, or where a table has no policy. Returned is
+    what else is worth a warning.
+    """
+    with database.transaction() as connection:
+        roles = store.role_facts(connection)
+        unwalled = store.unwalled_tables(connection)
+        leaks = store.row_is_visible(connection)
+    checks = [check_roles(roles, embedded=embedded), check_walls(unwalled, leaks=leaks)]
+    for check in checks:
+        if check.status == "fail":
+            raise ConfigError(
+                f"this database does not keep projects apart: {check.detail}", remedy=check.remedy
+            )
+    return [check for check in checks if check.status == "warn"]
 
 
 def _program() -> Check:

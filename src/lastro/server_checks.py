@@ -77,22 +77,13 @@ def check_shared_memory(facts: ServerFacts, *, shm_bytes: int | None) -> list[Ch
 
 def check_roles(facts: RoleFacts, *, embedded: bool) -> Check:
     """The application's role must be held back by row-level security."""
-    wrong = [
-        name
-        for name, is_so in (
-            ("is a superuser", facts.app_is_superuser),
-            ("bypasses row-level security", facts.app_bypasses),
-            (f"owns {facts.app_owns} tables or indexes", facts.app_owns > 0),
-        )
-        if is_so
-    ]
+    wrong = _powers(facts)
     if wrong:
         return Check(
             name="role",
             status="fail",
             detail=f"the role {APP_ROLE} {' and '.join(wrong)}",
-            remedy=f"an administrator must run: ALTER ROLE {APP_ROLE} NOSUPERUSER NOBYPASSRLS; "
-            "and give what it owns to the owner of the schema",
+            remedy=f"an administrator must {' and '.join(dict.fromkeys(wrong.values()))}",
         )
     if facts.acting_as != APP_ROLE:
         return Check(
@@ -109,6 +100,27 @@ def check_roles(facts: RoleFacts, *, embedded: bool) -> Check:
             remedy=f"use a login whose only right is to be {APP_ROLE} in LASTRO_DATABASE_URL",
         )
     return Check(name="role", status="ok", detail=f"queries run as {APP_ROLE}, which owns nothing")
+
+
+def _powers(facts: RoleFacts) -> dict[str, str]:
+    """What lets the application's role past the policies, with what takes it away."""
+    alter = f"run: ALTER ROLE {APP_ROLE} NOSUPERUSER NOBYPASSRLS;"
+    owner = facts.app_has_rights_of
+    told = (
+        (facts.app_is_superuser, "is a superuser", alter),
+        (facts.app_bypasses, "bypasses row-level security", alter),
+        (
+            facts.app_owns > 0,
+            f"owns {facts.app_owns} tables or indexes",
+            "give what it owns to the owner of the schema",
+        ),
+        (
+            owner is not None,
+            f"has the rights of {owner}, who owns tables",
+            f"run: REVOKE {owner} FROM {APP_ROLE};",
+        ),
+    )
+    return {power: remedy for is_so, power, remedy in told if is_so}
 
 
 def check_walls(unwalled: Sequence[str], *, leaks: bool) -> Check:

@@ -16,15 +16,17 @@ _OPEN = "LASTRO_SERVE_OPEN"
 
 
 def serve(settings: Settings, *, is_open: bool) -> None:
-    """Answer requests until SIGTERM or SIGINT. Errors: those of ``lastro.app.build``."""
+    """Answer requests until SIGTERM or SIGINT. Errors: those of ``lastro.app.build``, and
+    ConfigError where the database does not keep projects apart.
+    """
     http = settings.http
     if is_open and http.host not in LOOPBACK:
         raise ConfigError(
             f"--open lets everyone in, and {http.host} can be reached from elsewhere",
             remedy="listen on 127.0.0.1, or make a key with `lastro keys create`",
         )
-    with build(settings):  # what is wrong is said before anything listens
-        pass
+    with build(settings) as app:  # what is wrong is said before anything listens
+        app.require_walls()
     os.environ[_OPEN] = "1" if is_open else ""
     uvicorn.run(
         "lastro.http.serving:service",

@@ -28,13 +28,17 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleFacts:
-    """The application's role, and the login that becomes it."""
+    """The application's role, and the login that becomes it.
+
+    ``app_has_rights_of`` is an owner of tables of which it is a member, None: of none.
+    """
 
     login: str
     login_is_superuser: bool
     app_is_superuser: bool
     app_bypasses: bool
     app_owns: int
+    app_has_rights_of: str | None
     acting_as: str
 
 

@@ -17,13 +17,20 @@ FROM pg_catalog.pg_database AS d
 WHERE d.datname = current_database();
 
 -- name: role_facts
--- The application's role and the user that becomes it.
+-- The application's role and the user that becomes it. Who has the rights of a table's owner is
+-- held back by no policy, whatever way the rights came.
 SELECT
     session_user::text AS login,
     s.rolsuper AS login_is_superuser,
     a.rolsuper AS app_is_superuser,
     a.rolbypassrls AS app_bypasses,
     (SELECT count(*) FROM pg_catalog.pg_class WHERE relowner = a.oid) AS app_owns,
+    (
+        SELECT min(o.rolname::text)
+        FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_roles AS o ON o.oid = c.relowner
+        WHERE c.relnamespace = 'lastro'::regnamespace AND c.relkind IN ('r', 'p')
+            AND o.oid <> a.oid AND NOT a.rolsuper AND pg_has_role(a.oid, o.oid, 'USAGE')
+    ) AS app_has_rights_of,
     current_user::text AS acting_as
 FROM pg_catalog.pg_roles AS s, pg_catalog.pg_roles AS a
 WHERE s.rolname = session_user AND a.rolname = 'lastro_app';
