@@ -190,7 +190,7 @@ def test_evaluations_calibrations_and_why_count_nothing(pottery: Pottery, tmp_pa
     app = pottery.app
     app.golden_runs("pottery").run(GoldenRequest(golden=str(golden)), progress=lambda *_: None)
     app.why(SearchRequest(query=UNASKED), expect="docs/kiln.md", project="pottery")
-    app.self_calibrate(project="pottery")
+    app.calibrator("pottery").self_calibrate()
     pottery.ask(UNASKED)
     assert pottery.counts() == {UNASKED: 1}
 

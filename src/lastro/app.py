@@ -5,7 +5,7 @@ of imports that a search need not wait for.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
@@ -25,12 +25,10 @@ from lastro.embedders import Embedder, build_embedder, configured
 from lastro.errors import InvalidInput, LastroError
 from lastro.job import LISTED_JOBS, Job, Workers
 from lastro.metering import UsageLater
-from lastro.precedence import behind_others
 from lastro.profiles import Profile, load_profiles
 from lastro.search import STATEMENT_TIMEOUT_S, Engine, SearchRequest
 from lastro.store import Kind, Source
 from lastro.types import (
-    DEFAULT_REF,
     Check,
     Coverage,
     Evaluation,
@@ -43,8 +41,8 @@ from lastro.types import (
 )
 
 if TYPE_CHECKING:
-    from lastro.calibrating import Calibrated, CalibrationRequest, SelfCalibrated
-    from lastro.chunk_sweep import Sweep, SweepRequest
+    from lastro.calibrator import Calibrator
+    from lastro.embedder_switch import EmbedderSwitch
     from lastro.erasing import Erased
     from lastro.event_log import EventLog
     from lastro.exporting import Exported, Write
@@ -57,11 +55,8 @@ if TYPE_CHECKING:
     from lastro.knowledge_base import KnowledgeBase
     from lastro.ruling import RuleBook
     from lastro.sources.clones import Clones
-    from lastro.sources.hooks import Hooks
-    from lastro.switching import EmbedderRef, EmbedderStatus, SwitchReport
     from lastro.usage import Usage
     from lastro.vocabulary import WordList
-    from lastro.watching import Pace, Watched
     from lastro.why_findings import Why
     from lastro.writing import Writer
 
@@ -72,10 +67,6 @@ STATUS_SILENCE_S = 15.0
 
 def _unseen(_done: int, _total: int) -> None:
     """Progress that nobody looks at."""
-
-
-def _unheard(_said: str) -> None:
-    """Steps that nobody listens to."""
 
 
 def embedded(settings: Settings) -> EmbeddedPostgres:
@@ -164,78 +155,6 @@ def diagnose(settings: Settings) -> list[Check]:
     except LastroError as error:
         checks.append(doctor.failed("database", error))
     return checks
-
-
-def watch_folder(settings: Settings, request: IndexRequest, *, pace: "Pace") -> "Iterator[Watched]":
-    """Index a folder now and whenever its ref, or its files, moved; never ends.
-
-    Each run opens the database anew, so it may be away between two of them.
-    Errors: NotFound and InvalidInput where there is nothing to watch at the start.
-    """
-    from lastro import watching
-    from lastro.sources.git import head_of
-    from lastro.sources.listing import require_folder
-    from lastro.sources.worktree import worktree_state
-
-    folder = require_folder(request.path)
-
-    def look() -> str:
-        if request.worktree:
-            return worktree_state(folder, patterns=settings.files)
-        return head_of(folder, ref=request.ref)
-
-    def run() -> IndexReport:
-        with build(settings) as app:
-            return app.index(request)
-
-    look()
-    return watching.watch(look, run, pace=pace)
-
-
-def install_hooks(request: IndexRequest, *, program: Path) -> "Hooks":
-    """Have a folder indexed in the background by the hooks of its repository.
-
-    ``program`` is the command ``lastro``. Errors: as ``lastro.sources.hooks.install_hooks``.
-    """
-    from lastro.sources import hooks
-    from lastro.sources.git import check_ref
-
-    check_ref(request.ref)
-    folder = Path(request.path).resolve()
-    named = [] if request.project is None else ["--project", request.project]
-    at = [] if request.ref == DEFAULT_REF else ["--ref", request.ref]
-    command = [str(program), "hook", "run", *named, *at, "--", str(folder)]
-    return hooks.install_hooks(folder, command=command)
-
-
-def remove_hooks(path: str) -> "Hooks":
-    """Take the lines for a folder out of the hooks of its repository. Errors: NotFound."""
-    from lastro.sources import hooks
-
-    return hooks.remove_hooks(Path(path).resolve())
-
-
-def run_hook(
-    settings: Settings, request: IndexRequest, *, tell: "Callable[[Watched], None]"
-) -> bool:
-    """Index a folder for all hooks that ask for it meanwhile; False where another process does.
-
-    Errors: NotFound for a folder that is in no repository.
-    """
-    from lastro import watching
-    from lastro.sources import hooks
-
-    folder = Path(request.path).resolve()
-    wish = hooks.begin_run(folder)
-
-    def run() -> None:
-        try:
-            with build(settings) as app, behind_others():
-                tell(watching.Watched(report=app.index(request)))
-        except LastroError as error:
-            tell(watching.Watched(error=error))
-
-    return watching.run_for_all(wish, run)
 
 
 class App:
@@ -494,52 +413,17 @@ class App:
             pipeline=self.writer().pipeline,
         )
 
-    def calibrate(
-        self,
-        request: "CalibrationRequest",
-        *,
-        project: str | None = None,
-        progress: Progress | None = None,
-    ) -> "Calibrated":
-        """Choose a profile's numbers on judged questions; see ``lastro.calibrating.calibrate``."""
-        from lastro.calibrating import calibrate
+    def calibrator(self, project: str | None = None) -> "Calibrator":
+        """Ranking numbers and chunk sizes of a project, chosen on questions or its own texts."""
+        from lastro.calibrator import Calibrator
 
-        return calibrate(
-            self.engine,
-            request,
-            project=self.project_name(project),
-            pipeline=self.writer().pipeline,
-            admin_url=self._admin_url,
-            progress=progress or _unseen,
-        )
-
-    def self_calibrate(
-        self, *, adopt: bool = False, project: str | None = None
-    ) -> "SelfCalibrated":
-        """What a project's own texts say of its vectors, kept as a version. Errors: NotFound."""
-        from lastro import calibrating
-
-        return calibrating.keep_self(self.engine, project=self.project_name(project), adopt=adopt)
-
-    def sweep_chunking(
-        self,
-        request: "SweepRequest",
-        *,
-        project: str | None = None,
-        progress: Progress | None = None,
-    ) -> "Sweep":
-        """Try chunk sizes on judged questions; see ``lastro.chunk_sweep.sweep`` for errors."""
-        from lastro.chunk_sweep import sweep
-
-        return sweep(
-            self.engine,
-            request,
+        return Calibrator(
+            engine=self.engine,
             project=self.project_name(project),
             pipeline=self.writer().pipeline,
             patterns=self.settings.files,
-            admin_url=self._admin_url,
-            progress=progress or _unseen,
             clones=self._clones(),
+            admin_url=self._admin_url,
         )
 
     def projects(self) -> list[ProjectSummary]:
@@ -598,63 +482,28 @@ class App:
             self.engine.usage.flush()
         return usage(self.database, self.settings.metering, since=since, project=project)
 
-    def embedder_status(self) -> "EmbedderStatus":
-        """Whose vectors are searched, and how far a switch to others is."""
-        from lastro import switching
+    def embedder_switch(self) -> "EmbedderSwitch":
+        """The embedder of the database: whose vectors are searched, and the change to another."""
+        from lastro.embedder_switch import EmbedderSwitch
 
-        return switching.status(self.database, self.settings.embedder)
-
-    def switch_embedder(
-        self,
-        name: str,
-        *,
-        progress: Progress | None = None,
-        say: Callable[[str], None] | None = None,
-    ) -> "SwitchReport":
-        """Search with another embedder from now on; see ``lastro.switching.switch`` for errors.
-
-        This ``App`` then uses it. Others must be set to it.
-        """
-        from lastro import switching
-        from lastro.self_calibration import watch_over
-
-        settings = replace(self.settings, embedder=name)
-        new = _embedder(settings)
-        own_server = settings.database_url is not None
-        report = switching.switch(
-            self.database,
+        own_server = self.settings.database_url is not None
+        return EmbedderSwitch(
+            database=self.database,
             admin_url=self._admin_url,
-            old=self._active_embedder(),
-            new=new,
+            name=self.settings.embedder,
+            embedder=self.embedder,
             pipeline=self.writer().pipeline,
-            free_bytes=None if own_server else disk_usage(settings.home).free,
-            progress=progress or _unseen,
-            say=say or _unheard,
+            free_bytes=None if own_server else disk_usage(self.settings.home).free,
+            build=lambda name: _embedder(replace(self.settings, embedder=name)),
+            use=self._use_embedder,
         )
-        self.settings, self.embedder = settings, new
-        profiles = load_profiles(settings.profiles, embedder=new.id)
-        self.engine = replace(self.engine, embedder=new, profiles=profiles)
-        for project in self.projects():
-            watch_over(self.engine, project=project.slug)
-        return report
 
-    def abandon_switch(self) -> "EmbedderRef":
-        """Give up a switch to another embedder; see ``lastro.switching.abandon`` for errors."""
-        from lastro import switching
-
-        return switching.abandon(self.database, self._admin_url)
-
-    def _active_embedder(self) -> Embedder | None:
-        """The embedder that made the vectors, as far as these settings can tell."""
-        from lastro import switching
-
-        active = switching.status(self.database, self.settings.embedder).active
-        if active is None or active.id == self.embedder.id:
-            return self.embedder
-        try:
-            return _embedder(replace(self.settings, embedder=active.id))
-        except LastroError:
-            return None  # of another release, say
+    def _use_embedder(self, name: str, embedder: Embedder) -> Engine:
+        """Search and write with another embedder from now on."""
+        profiles = load_profiles(self.settings.profiles, embedder=embedder.id)
+        self.settings, self.embedder = replace(self.settings, embedder=name), embedder
+        self.engine = replace(self.engine, embedder=embedder, profiles=profiles)
+        return self.engine
 
     def coverage(self, project: str | None = None) -> Coverage:
         """How much of a project is indexed, and how far its sources moved on. Errors: NotFound."""

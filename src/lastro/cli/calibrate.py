@@ -132,7 +132,7 @@ def calibrate(
         adopt=adopt,
     )
     with build(load_settings()) as lastro, progress_bar("calibrating") as progress:
-        made = lastro.calibrate(request, project=project, progress=progress)
+        made = lastro.calibrator(project).calibrate(request, progress=progress)
     if format_ is Format.JSON:
         print_json(calibrated_json(made))
     else:
@@ -141,7 +141,7 @@ def calibrate(
 
 def _self(*, project: str | None, adopt: bool, format_: Format) -> None:
     with build(load_settings()) as lastro:
-        found = lastro.self_calibrate(adopt=adopt, project=project)
+        found = lastro.calibrator(project).self_calibrate(adopt=adopt)
     check, profile = found.check, found.profile
     if format_ is Format.JSON:
         print_json({"check": to_json(check), "profile": to_json(profile), "adopted": found.adopted})
@@ -204,7 +204,7 @@ def _sweep(
         seed=seed,
     )
     with build(load_settings()) as lastro, progress_bar("indexing anew") as progress:
-        swept = lastro.sweep_chunking(request, project=project, progress=progress)
+        swept = lastro.calibrator(project).sweep_chunking(request, progress=progress)
     if format_ is Format.JSON:
         print_json(to_json(swept))
     else:

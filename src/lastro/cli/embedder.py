@@ -39,7 +39,7 @@ def embedder(context: typer.Context, *, format_: FormatOption = Format.TABLE) ->
 def status(*, format_: FormatOption = Format.TABLE) -> None:
     """Show whose vectors are searched, and how far a switch is."""
     with build(load_settings()) as lastro:
-        found = lastro.embedder_status()
+        found = lastro.embedder_switch().status()
     if format_ is Format.JSON:
         print_json(to_json(found))
     else:
@@ -65,14 +65,14 @@ def switch(
         )
     with build(load_settings()) as lastro:
         if name is None:
-            given_up = lastro.abandon_switch()
+            given_up = lastro.embedder_switch().abandon()
             if format_ is Format.JSON:
                 print_json({"abandoned": to_json(given_up)})
             else:
                 print_data([Text(f"the switch to {_said(given_up)} is given up")])
             return EXIT_DONE
         with behind_others(), progress_bar("switching") as progress:
-            report = lastro.switch_embedder(name, progress=progress, say=print_step)
+            report = lastro.embedder_switch().run(name, progress=progress, say=print_step)
     for refused in report.refused:
         print_warning(f"{refused.path}: {refused.reason}")
     if format_ is Format.JSON:

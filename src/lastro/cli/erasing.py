@@ -1,23 +1,28 @@
 """``lastro projects`` and ``lastro documents``: what there is, and how it is erased."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from lastro.app import build
+from lastro.app import App, build
 from lastro.cli.options import Format, FormatOption, ProjectOption
 from lastro.cli.output import escaped, print_data, print_json, print_warning
 from lastro.cli.tables import moment, short, table
 from lastro.config import load_settings
-from lastro.erasing import Erased
+from lastro.erasing import Erased, Kind
 from lastro.errors import InvalidInput
 from lastro.wire import to_json
 
 projects_app = typer.Typer(help="List projects, or erase one.")
 documents_app = typer.Typer(help="Erase single documents.")
+_NOUNS: Mapping[Kind, tuple[str, str]] = {
+    "file": ("document", "documents"),
+    "session": ("session", "sessions"),
+    "entity": ("entry", "entries"),
+}
 YesOption = Annotated[
     bool, typer.Option("--yes", help="Do not ask; needed where there is no terminal.")
 ]
@@ -58,9 +63,9 @@ def remove_project(
     """Erase a project with everything that belongs to it."""
     with build(load_settings()) as app:
         app.sources(project)  # it is there, or that is the answer
-        confirm(f"the project {project!r}", typed=project, yes=yes)
+        _confirm(f"the project {project!r}", typed=project, yes=yes)
         erased = app.erase_project(project)
-    print_erased(erased, format_)
+    _print_erased(erased, format_)
 
 
 @documents_app.command("rm")
@@ -75,14 +80,27 @@ def remove_documents(
 ) -> None:
     """Erase documents, and what was made of their text."""
     with build(load_settings()) as app:
-        slug = app.project_name(project)
-        what = paths[0] if len(paths) == 1 else f"{len(paths)} documents"
-        confirm(f"{what!r} of the project {slug!r}", typed=slug, yes=yes)
-        erased = app.erase_documents(paths, project=slug)
-    print_erased(erased, format_)
+        erase_documents(app, paths, kind="file", project=project, yes=yes, format_=format_)
 
 
-def confirm(what: str, *, typed: str, yes: bool) -> None:
+def erase_documents(
+    app: App,
+    places: Sequence[str],
+    *,
+    kind: Kind,
+    project: str | None,
+    yes: bool,
+    format_: Format,
+) -> None:
+    """Erase documents of one kind where the user is sure, and say what is gone."""
+    slug = app.project_name(project)
+    one, many = _NOUNS[kind]
+    what = f"{one} {places[0]!r}" if len(places) == 1 else f"{len(places)} {many}"
+    _confirm(f"{what} of the project {slug!r}", typed=slug, yes=yes)
+    _print_erased(app.erase_documents(places, project=slug, kind=kind), format_)
+
+
+def _confirm(what: str, *, typed: str, yes: bool) -> None:
     """Go on where the user said so, or types the project's name now. Errors: InvalidInput."""
     if yes:
         return
@@ -100,7 +118,7 @@ def confirm(what: str, *, typed: str, yes: bool) -> None:
         )
 
 
-def print_erased(erased: Erased, format_: Format) -> None:
+def _print_erased(erased: Erased, format_: Format) -> None:
     """What is gone, with a warning while it still lies in the server's files."""
     if not erased.vacuumed:
         print_warning(

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from lastro.app import build
-from lastro.cli.erasing import YesOption, confirm, print_erased
+from lastro.cli.erasing import YesOption, erase_documents
 from lastro.cli.keeping import counted, print_removed, warn_of_refused
 from lastro.cli.options import Format, FormatOption, ProjectOption
 from lastro.cli.output import (
@@ -161,10 +161,7 @@ def remove(
     """Delete entries with their chunks, or erase them for good."""
     with build(load_settings()) as lastro:
         if erase:
-            slug = lastro.project_name(project)
-            what = f"entry {keys[0]!r}" if len(keys) == 1 else f"{len(keys)} entries"
-            confirm(f"{what} of the project {slug!r}", typed=slug, yes=yes)
-            print_erased(lastro.erase_documents(keys, project=slug, kind="entity"), format_)
+            erase_documents(lastro, keys, kind="entity", project=project, yes=yes, format_=format_)
             return EXIT_DONE
         removed = lastro.entities(project).remove(keys)
     return print_removed(removed, keys, noun="entry", format_=format_)

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from lastro.app import build
-from lastro.cli.erasing import YesOption, confirm, print_erased
+from lastro.cli.erasing import YesOption, erase_documents
 from lastro.cli.keeping import print_removed, print_stored, warn_of_refused
 from lastro.cli.options import Format, FormatOption, ProjectOption
 from lastro.cli.output import (
@@ -350,10 +350,9 @@ def remove(
     """Delete sessions with their events and chunks, or erase them for good."""
     with build(load_settings()) as lastro:
         if erase:
-            slug = lastro.project_name(project)
-            what = f"session {sessions[0]!r}" if len(sessions) == 1 else f"{len(sessions)} sessions"
-            confirm(f"{what} of the project {slug!r}", typed=slug, yes=yes)
-            print_erased(lastro.erase_documents(sessions, project=slug, kind="session"), format_)
+            erase_documents(
+                lastro, sessions, kind="session", project=project, yes=yes, format_=format_
+            )
             return EXIT_DONE
         removed = lastro.sessions(project).remove(sessions)
     return print_removed(removed, sessions, noun="session", format_=format_)

@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 
-from lastro.app import install_hooks, remove_hooks, run_hook, watch_folder
 from lastro.cli.options import Format, FormatOption, ProjectOption
 from lastro.cli.output import escaped, print_data, print_json, print_json_lines, print_note
 from lastro.cli.tables import short
@@ -45,6 +44,8 @@ def watch(
     format_: FormatOption = Format.TABLE,
 ) -> int:
     """Index a folder now and whenever it moved, until Ctrl-C or SIGTERM."""
+    from lastro.triggers import watch_folder
+
     if not interval_s >= MIN_INTERVAL_S:
         raise InvalidInput(f"--interval is less than {MIN_INTERVAL_S} seconds", remedy="give more")
     request = IndexRequest(path=path, project=project, ref=ref, worktree=worktree)
@@ -116,6 +117,8 @@ def install(
     format_: FormatOption = Format.TABLE,
 ) -> None:
     """Have Git index a folder in the background after commits, merges and switches."""
+    from lastro.triggers import install_hooks
+
     request = IndexRequest(path=path, project=project, ref=ref)
     hooks = install_hooks(request, program=_program())
     if format_ is Format.JSON:
@@ -133,6 +136,8 @@ def install(
 @hook_app.command("remove")
 def remove(path: FolderArgument = HERE, *, format_: FormatOption = Format.TABLE) -> None:
     """Take out of Git's hooks what `install` put in."""
+    from lastro.triggers import remove_hooks
+
     hooks = remove_hooks(path)
     if format_ is Format.JSON:
         print_json(to_json(hooks))
@@ -149,6 +154,8 @@ def run(
     format_: FormatOption = Format.TABLE,
 ) -> None:
     """Index a folder for all hooks that ask for it meanwhile; this is what they call."""
+    from lastro.triggers import run_hook
+
     request = IndexRequest(path=path, project=project, ref=ref)
     run_hook(load_settings(), request, tell=partial(_tell, format_=format_))
 
