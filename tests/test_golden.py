@@ -123,11 +123,11 @@ def test_what_is_wrong_with_a_line_is_said_with_its_number(keys: dict[str, Any],
 @pytest.mark.parametrize(
     ("written", "reason"),
     [
-        ("{", "no JSON"),
+        ("{", "it is not JSON: "),
         ("[]", "a JSON object is wanted"),
         ("null", "a JSON object is wanted"),
         ('{"question": NaN}', "NaN is no JSON"),
-        pytest.param("[" * 200_000, "no JSON that can be read", id="too deep"),
+        pytest.param("[" * 200_000, "it is not JSON that can be read", id="too deep"),
         (line()[:-1] + ', "language": "pt"}', "the key 'language' stands there twice"),
     ],
 )

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal, cast, get_args
 
 from lastro.entry_filter import MAX_NUMBER
@@ -12,6 +12,7 @@ from lastro.errors import InvalidInput
 from lastro.graphemes import is_blank
 from lastro.json_lines import LineCounts, ReadLines, read_lines
 from lastro.lexical import storable
+from lastro.line_fields import named, read_time, time_fault
 from lastro.types import EmbeddingCounts
 
 EntityStatus = Literal["draft", "published", "archived"]
@@ -30,7 +31,6 @@ MAX_TYPE_CHARS = 200
 MAX_ATTRIBUTES_CHARS = 20_000
 # Sums of weights are clipped to [0, 1]; more says nothing, and a `real` would lose it.
 MAX_RULE_WEIGHT = 1_000_000
-SHOWN_KEY_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,9 @@ class Entity:
 
     def __post_init__(self) -> None:
         for name, fault in _faults(self):
-            raise InvalidInput(f"{_named(self.key)}{name} {fault}", remedy="correct the entry")
+            raise InvalidInput(
+                f"{named('entry', self.key)}{name} {fault}", remedy="correct the entry"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +82,6 @@ class EntitySummary:
     updated_at: datetime
 
 
-def _named(key: object) -> str:
-    """The beginning of a message about an entry: which one it is, where that can be said."""
-    if not isinstance(key, str):
-        return "entry: "
-    shown = key if len(key) <= SHOWN_KEY_CHARS else f"{key[:SHOWN_KEY_CHARS]}…"
-    return f"entry {shown!r}: "
-
-
 def _faults(entity: Entity) -> Iterable[tuple[str, str]]:
     limits = {"key": None, "title": MAX_TITLE_CHARS, "text": None, "type": MAX_TYPE_CHARS}
     for name, max_chars in limits.items():
@@ -105,7 +99,9 @@ def _faults(entity: Entity) -> Iterable[tuple[str, str]]:
     weight = cast("object", entity.rule_weight)
     if not is_number(weight) or abs(entity.rule_weight) > MAX_RULE_WEIGHT:
         yield "rule_weight", f"is no number from -{MAX_RULE_WEIGHT:,} to {MAX_RULE_WEIGHT:,}"
-    yield from _moment_faults(entity.effective_at)
+    fault = time_fault(entity.effective_at)
+    if fault is not None:
+        yield "effective_at", fault
 
 
 def _text_fault(value: object, *, max_chars: int | None = None) -> str | None:
@@ -135,18 +131,6 @@ def _attribute_faults(attributes: object) -> Iterable[tuple[str, str]]:
             return
     if len(json.dumps(_written_out(cast("object", attributes)))) > MAX_ATTRIBUTES_CHARS:
         yield "attributes", f"are longer than {MAX_ATTRIBUTES_CHARS:,} characters of JSON"
-
-
-def _moment_faults(when: object) -> Iterable[tuple[str, str]]:
-    if when is None:
-        return
-    if not isinstance(when, datetime) or when.tzinfo is None:
-        yield "effective_at", "is no time with its zone"
-        return
-    try:
-        when.astimezone(UTC)
-    except OverflowError:  # PostgreSQL would keep it, and nobody could read it back
-        yield "effective_at", "is in UTC no time of the years 1 to 9999"
 
 
 def _value_fault(value: object) -> str | None:
@@ -208,32 +192,18 @@ def parse_entity(said: object) -> Entity:
         raise InvalidInput("it is no JSON object")
     values = cast("dict[str, Any]", said)
     known = Entity.__dataclass_fields__
-    named = _named(values.get("key"))
+    about = named("entry", values.get("key"))
     unknown = [name for name in values if name not in known]
     if unknown:
-        raise InvalidInput(f"{named}unknown field {unknown[0]!r}", remedy=f"use {', '.join(known)}")
+        raise InvalidInput(f"{about}unknown field {unknown[0]!r}", remedy=f"use {', '.join(known)}")
     missing = [name for name in ("key", "title", "text", "type") if name not in values]
     if missing:
-        raise InvalidInput(f"{named}there is no {missing[0]}")
+        raise InvalidInput(f"{about}there is no {missing[0]}")
     given = {name: value for name, value in values.items() if value is not None}
     if "effective_at" in given:
-        given["effective_at"] = _moment(given["effective_at"], named=named)
+        given["effective_at"] = read_time(given["effective_at"], field="effective_at", named=about)
     absent = {name: None for name in ("key", "title", "text", "type") if name not in given}
     return Entity(**given, **cast("Any", absent))
-
-
-def _moment(said: object, *, named: str) -> datetime:
-    """A date or time in ISO 8601; without a zone it is in UTC. Errors: InvalidInput."""
-    try:
-        when = datetime.fromisoformat(said) if isinstance(said, str) else None
-    except ValueError:
-        when = None
-    if when is None:
-        raise InvalidInput(
-            f"{named}effective_at is no date or time: {said!r}",
-            remedy="write it as 2026-01-31 or 2026-01-31T12:00:00+00:00",
-        )
-    return when if when.tzinfo is not None else when.replace(tzinfo=UTC)
 
 
 def read_entities(lines: Iterable[bytes]) -> ReadLines[Entity]:

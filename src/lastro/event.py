@@ -3,13 +3,14 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, cast
 
 from lastro.errors import InvalidInput
 from lastro.graphemes import is_blank
 from lastro.json_lines import ReadLine, RefusedLine, each_line
 from lastro.lexical import storable
+from lastro.line_fields import named, read_time, time_fault
 from lastro.masking import mask, mask_json, may_have_secret
 from lastro.types import OPTIONAL, EmbeddingCounts
 
@@ -30,7 +31,6 @@ MAX_PAYLOAD_BYTES = 8 * 2**20
 MOST_BYTES_A_CHAR = 4
 # A bigint.
 MAX_SEQ = 2**63 - 1
-SHOWN_ID_CHARS = 80
 # As much of a first question as names a session.
 TITLE_CHARS = 100
 # One for all: making an encoder takes as long as a small payload.
@@ -56,7 +56,9 @@ class Event:
 
     def __post_init__(self) -> None:
         for name, fault in _faults(self):
-            raise InvalidInput(f"{_named(self.id)}{name} {fault}", remedy="correct the event")
+            raise InvalidInput(
+                f"{named('event', self.id)}{name} {fault}", remedy="correct the event"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,14 +126,6 @@ class SessionSummary:
     ended_at: datetime | None
 
 
-def _named(id_: object) -> str:
-    """The beginning of a message about an event: which one it is, where that can be said."""
-    if not isinstance(id_, str):
-        return "event: "
-    shown = id_ if len(id_) <= SHOWN_ID_CHARS else f"{id_[:SHOWN_ID_CHARS]}…"
-    return f"event {shown!r}: "
-
-
 def _faults(event: Event) -> Iterator[tuple[str, str]]:
     for name, most in (("session", MAX_SESSION_BYTES), ("id", MAX_ID_BYTES)):
         fault = _name_fault(getattr(event, name), max_bytes=most)
@@ -148,7 +142,9 @@ def _faults(event: Event) -> Iterator[tuple[str, str]]:
     yield from _seq_faults(event.seq)
     yield from _content_faults(event.content)
     yield from _payload_faults(event.payload)
-    yield from _time_faults(event.time)
+    fault = time_fault(event.time)
+    if fault is not None:
+        yield "time", fault
 
 
 def _name_fault(
@@ -203,18 +199,6 @@ def _payload_faults(payload: object) -> Iterator[tuple[str, str]]:
         and len(written.encode(errors="surrogatepass")) > MAX_PAYLOAD_BYTES
     ):
         yield "payload", f"is longer than {MAX_PAYLOAD_BYTES:,} bytes of JSON"
-
-
-def _time_faults(when: object) -> Iterator[tuple[str, str]]:
-    if when is None:
-        return
-    if not isinstance(when, datetime) or when.tzinfo is None:
-        yield "time", "is no time with its zone"
-        return
-    try:
-        when.astimezone(UTC)
-    except OverflowError:  # PostgreSQL would keep it, and nobody could read it back
-        yield "time", "is in UTC no time of the years 1 to 9999"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,32 +287,18 @@ def parse_event(said: object) -> Event:
         raise InvalidInput("it is no JSON object")
     values = cast("dict[str, Any]", said)
     known = Event.__dataclass_fields__
-    named = _named(values.get("id"))
+    about = named("event", values.get("id"))
     unknown = next((name for name in values if name not in known), None)
     if unknown is not None:
-        raise InvalidInput(f"{named}unknown field {unknown!r}", remedy=f"use {', '.join(known)}")
+        raise InvalidInput(f"{about}unknown field {unknown!r}", remedy=f"use {', '.join(known)}")
     missing = next((name for name in ("session", "id", "type") if values.get(name) is None), None)
     if missing is not None:
-        raise InvalidInput(f"{named}there is no {missing}")
+        raise InvalidInput(f"{about}there is no {missing}")
     given: dict[str, Any] = {"seq": None}
     given |= {name: value for name, value in values.items() if value is not None}
     if "time" in given:
-        given["time"] = _moment(given["time"], named=named)
+        given["time"] = read_time(given["time"], field="time", named=about)
     return Event(**given)
-
-
-def _moment(said: object, *, named: str) -> datetime:
-    """A date or time in ISO 8601; without a zone it is in UTC. Errors: InvalidInput."""
-    try:
-        when = datetime.fromisoformat(said) if isinstance(said, str) else None
-    except ValueError:
-        when = None
-    if when is None:
-        raise InvalidInput(
-            f"{named}time is no date or time: {said!r}",
-            remedy="write it as 2026-01-31 or 2026-01-31T12:00:00+00:00",
-        )
-    return when if when.tzinfo is not None else when.replace(tzinfo=UTC)
 
 
 def read_events(lines: Iterable[bytes]) -> Iterator[ReadLine[Event] | RefusedLine]:

@@ -16,6 +16,7 @@ from lastro.golden import (
     question_id,
 )
 from lastro.iso_639 import LANGUAGE_CODES
+from lastro.json_lines import json_of
 from lastro.places import (
     EntityPlace,
     FilePlace,
@@ -166,13 +167,11 @@ class _LineReader:
         )
 
     def _object(self, line: str) -> dict[str, Any] | None:
+        decoder = json.JSONDecoder(object_pairs_hook=self._pairs, parse_constant=self._constant)
         try:
-            said = json.loads(line, object_pairs_hook=self._pairs, parse_constant=self._constant)
-        except json.JSONDecodeError as error:
-            self.faults.append(f"no JSON ({error.msg}, column {error.colno})")
-            return None
-        except (RecursionError, ValueError):
-            self.faults.append("no JSON that can be read (too deep, or a number too long)")
+            said = json_of(line, decoder)
+        except InvalidInput as error:
+            self.faults.append(error.message)
             return None
         if not isinstance(said, dict):
             self.faults.append("a JSON object is wanted")

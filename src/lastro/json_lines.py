@@ -68,7 +68,7 @@ def each_line(
             continue
         said: object = None
         try:
-            said = _json_of(line)
+            said = json_of(decoded(line))
             item = parse(said)
         except InvalidInput as error:
             yield RefusedLine(line=number, key=_key_of(said, key), reason=error.message)
@@ -139,11 +139,18 @@ def each_key_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 _DECODER = json.JSONDecoder(object_pairs_hook=each_key_once)
 
 
-def _json_of(line: bytes) -> object:
+def decoded(line: bytes) -> str:
+    """The text of a line, without the mark of its encoding. Errors: InvalidInput."""
     try:
-        return _DECODER.decode(line.removeprefix(BOM_UTF8).decode().strip())
+        return line.removeprefix(BOM_UTF8).decode()
     except UnicodeDecodeError as error:
         raise InvalidInput("it is not UTF-8") from error
+
+
+def json_of(line: str, decoder: json.JSONDecoder = _DECODER) -> object:
+    """What a line says, as a value of JSON. Errors: InvalidInput."""
+    try:
+        return decoder.decode(line.strip())
     except json.JSONDecodeError as error:
         raise InvalidInput(f"it is not JSON: {error.msg}, at character {error.colno}") from error
     except (ValueError, RecursionError) as error:

@@ -8,14 +8,17 @@ from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
-from pgvector import HalfVector
 from psycopg.rows import class_row
 from psycopg.sql import Identifier, Literal
 
 from lastro.db.pool import AppConnection
 from lastro.sql import load_queries
-from lastro.store.documents import index_words
-from lastro.store.vectors import ActiveEmbedder, UnembeddedChunk
+from lastro.store.vectors import (
+    ActiveEmbedder,
+    UnembeddedChunk,
+    chunks_behind,
+    fill_vectors,
+)
 
 # Arbitrary, fixed: every process of every release takes the same lock.
 _SWITCH_LOCK = 7_125_901_305
@@ -106,17 +109,8 @@ def chunks_to_switch(
     connection: AppConnection, project_id: int, *, after: tuple[UUID, int] | None, limit: int
 ) -> list[UnembeddedChunk]:
     """A project's rows without a new vector, by document and ordinal, those behind ``after``."""
-    document_id, ordinal = after or (UUID(int=0), -1)
-    with connection.cursor(row_factory=class_row(UnembeddedChunk)) as cursor:
-        return cursor.execute(
-            load_queries("switch")["chunks_to_switch"],
-            {
-                "project_id": project_id,
-                "after_document": document_id,
-                "after_ordinal": ordinal,
-                "limit": limit,
-            },
-        ).fetchall()
+    query = load_queries("switch")["chunks_to_switch"]
+    return chunks_behind(connection, query, project_id, after=after, limit=limit)
 
 
 def set_next_embeddings(
@@ -128,18 +122,8 @@ def set_next_embeddings(
     version: str,
 ) -> None:
     """Give rows their new vectors, beside the old ones."""
-    ordered = sorted(vectors, key=lambda pair: pair[0])
-    connection.execute(
-        load_queries("switch")["set_next_embeddings"],
-        {
-            "project_id": project_id,
-            "model": model,
-            "version": version,
-            "ids": [id_ for id_, _ in ordered],
-            "embeddings": [HalfVector(vector).to_text() for _, vector in ordered],
-        },
-    )
-    index_words(connection)  # a row that moved enters every index again
+    query = load_queries("switch")["set_next_embeddings"]
+    fill_vectors(connection, query, vectors, project_id=project_id, model=model, version=version)
 
 
 def switch_counts(connection: AppConnection, projects: Sequence[int]) -> tuple[int, int] | None:

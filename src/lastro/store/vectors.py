@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 from psycopg.rows import class_row
-from psycopg.sql import Literal
+from psycopg.sql import SQL, Literal
 
 from lastro.db.pool import AppConnection
 from lastro.sql import load_queries
@@ -96,10 +96,23 @@ def chunks_without_vector(
     connection: AppConnection, project_id: int, *, after: tuple[UUID, int] | None, limit: int
 ) -> list[UnembeddedChunk]:
     """Chunks of incomplete documents by document and ordinal, those behind ``after``."""
+    query = load_queries("vectors")["chunks_without_vector"]
+    return chunks_behind(connection, query, project_id, after=after, limit=limit)
+
+
+def chunks_behind(
+    connection: AppConnection,
+    query: SQL,
+    project_id: int,
+    *,
+    after: tuple[UUID, int] | None,
+    limit: int,
+) -> list[UnembeddedChunk]:
+    """Chunks that ``query`` selects by document and ordinal, those behind ``after``."""
     document_id, ordinal = after or (UUID(int=0), -1)
     with connection.cursor(row_factory=class_row(UnembeddedChunk)) as cursor:
         return cursor.execute(
-            load_queries("vectors")["chunks_without_vector"],
+            query,
             {
                 "project_id": project_id,
                 "after_document": document_id,
@@ -118,9 +131,23 @@ def set_embeddings(
     version: str,
 ) -> None:
     """Give stored chunks their vectors."""
+    query = load_queries("vectors")["set_embeddings"]
+    fill_vectors(connection, query, vectors, project_id=project_id, model=model, version=version)
+
+
+def fill_vectors(
+    connection: AppConnection,
+    query: SQL,
+    vectors: Sequence[tuple[UUID, NDArray[np.float32]]],
+    *,
+    project_id: int,
+    model: str,
+    version: str,
+) -> None:
+    """Give stored chunks the vectors, in the columns that ``query`` updates."""
     ordered = sorted(vectors, key=lambda pair: pair[0])
     connection.execute(
-        load_queries("vectors")["set_embeddings"],
+        query,
         {
             "project_id": project_id,
             "model": model,

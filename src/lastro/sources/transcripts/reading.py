@@ -7,7 +7,7 @@ from typing import BinaryIO, Literal, NamedTuple, get_args
 
 from lastro.errors import InvalidInput
 from lastro.event import Event, parse_event
-from lastro.json_lines import ReadLine, RefusedLine
+from lastro.json_lines import ReadLine, RefusedLine, decoded, json_of
 from lastro.sources.transcripts import claude_code, codex, openai
 from lastro.sources.transcripts.records import Fields, fields
 
@@ -99,18 +99,13 @@ def _skip_to_end(source: BinaryIO) -> bool:
     return False
 
 
+# Of two fields of one name the last is read, as the programs that write transcripts do.
+_DECODER = json.JSONDecoder()
+
+
 def _json_of(data: bytes) -> object:
     """Errors: InvalidInput."""
-    try:
-        return json.loads(data.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise InvalidInput("it is not UTF-8") from error
-    except json.JSONDecodeError as error:
-        raise InvalidInput(f"it is not JSON: {error.msg}, at character {error.colno}") from error
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput("it is not JSON that can be read: too deep, or so large a number") from (
-            error
-        )
+    return json_of(decoded(data), _DECODER)
 
 
 def _json_or_none(line: _Line) -> object | None:
