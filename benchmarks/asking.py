@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
-from subprocess import PIPE, Popen
+from subprocess import PIPE, Popen, TimeoutExpired
 from typing import Any, Protocol
 
 from benchmarks.drawn_pages import questions
@@ -24,6 +24,8 @@ from lastro.search import SearchRequest
 from lastro.types import FileOrigin, Outcome
 
 WARMING = 20
+# Whoever is still behind so long after the end answers less than is asked.
+BACKLOG_S = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,7 @@ class Asked:
 
 
 class Client:
-    """A client process between its warming and its end."""
+    """A client process between its warming and its end; a context manager that leaves none."""
 
     def __init__(
         self,
@@ -74,6 +76,13 @@ class Client:
             start_new_session=True,
         )
 
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
     def begin(self) -> None:
         """Wait until it is warm, and let it ask."""
         assert self._process.stdin
@@ -85,7 +94,13 @@ class Client:
 
     def end(self) -> list[Asked]:
         """Let it answer what is due, and return all answers."""
-        said, _ = self._process.communicate()
+        try:
+            said, _ = self._process.communicate(timeout=BACKLOG_S)
+        except TimeoutExpired as late:
+            raise SystemExit(
+                f"{BACKLOG_S:g} s after the end not every question was answered: no machine as "
+                "busy as this one holds the pace"
+            ) from late
         if self._process.returncode != 0:
             raise SystemExit("the asking client failed")
         return [_read(line) for line in said.splitlines()]
