@@ -386,6 +386,7 @@ def test_a_run_that_is_stopped_leaves_nothing_half_and_the_next_one_completes_it
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("lastro.indexing.BATCH_CHUNKS", 1)
+    monkeypatch.setattr("lastro.job_runs.LISTEN_S", 60.0)  # between files alone
     job = yard.defer()
     files: list[int] = []
 

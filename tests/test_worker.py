@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from lastro.db.embedded import EmbeddedPostgres
 from lastro.db.migrate import migrate
 from lastro.ollama_settings import OllamaSettings
 from lastro.precedence import NICENESS
+from lastro.types import IndexRequest
 
 
 @pytest.fixture(scope="module")
@@ -204,3 +206,27 @@ def test_a_server_that_restarts_needs_no_other_worker(
         assert worker.end() == 0
     with psycopg.connect(cluster, autocommit=True) as connection:
         drop_database(connection, name)
+
+
+def test_a_job_that_waits_for_its_turn_hears_that_it_is_cancelled(yard: Yard, workers: Workers):
+    job = yard.defer()
+    with yard.turn_of():
+        worker = workers.start(yard.settings)
+        assert yard.becomes(job, "running")
+        yard.app.jobs("ships").cancel(job.id)
+        assert yard.becomes(job, "cancelled")
+        assert worker.end() == 0
+
+
+def test_a_job_that_waits_for_a_server_of_git_hears_that_it_is_cancelled(
+    yard: Yard, workers: Workers
+):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        request = IndexRequest(path=f"http://127.0.0.1:{port}/ships.git", project="ships")
+        job = yard.app.defer_index(request)
+        worker = workers.start(yard.settings)
+        with silent.accept()[0]:
+            yard.app.jobs("ships").cancel(job.id)
+            assert yard.becomes(job, "cancelled")
+            assert worker.end() == 0

@@ -1,13 +1,16 @@
 """What a job of each kind does, and what becomes of it where it fails, is stopped or left short."""
 
 import contextlib
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lastro import store
 from lastro.app import App
+from lastro.db.work import Work, working
 from lastro.errors import EmbedderMismatch, LastroError
 from lastro.job import (
     MOST_STARTS,
@@ -29,6 +32,8 @@ from lastro.wire import to_json
 
 # Progress is written so often at most.
 NOTE_S = 1.0
+# Between two looks whether a job is to stop, where it does not look itself.
+LISTEN_S = 0.5
 Outcome = Literal["done", "partial", "failed", "gone"]
 
 
@@ -58,7 +63,8 @@ class Done:
 class JobRun:
     """One attempt at a job that a worker has fetched.
 
-    ``stop`` raises Stopped once the attempt is to end; it is asked between files and batches.
+    ``stop`` raises Stopped once the attempt is to end; it is asked between files and batches, and
+    by a thread of its own where these are long in coming.
     """
 
     app: App
@@ -79,8 +85,10 @@ class JobRun:
             return "gone"
         if begun.starts > MOST_STARTS:
             return self._give_up(_deadly(begun.starts - 1), failures=begun.failures)
+        work = Work()
         try:
-            done = self._work(begun)
+            with self._heard_by(work), working(work):
+                done = self._work(begun)
         except Stopped:
             self._end(failures=begun.failures)
             raise
@@ -88,6 +96,9 @@ class JobRun:
             self._end(failures=begun.failures, error=error_of(error))
             raise
         except LastroError as error:
+            if work.was_stopped:
+                self._end(failures=begun.failures)
+                raise Stopped from error
             return self._failed(error, failures=begun.failures + 1)
         except Exception as error:  # noqa: BLE001 - a bug ends its job, and no other
             return self._give_up(error_of(error), failures=begun.failures)
@@ -95,6 +106,27 @@ class JobRun:
             return self._await_embedder(done, done.missing, failures=begun.failures)
         self._end(failures=begun.failures, outcome=done.outcome, report=done.report)
         return done.outcome
+
+    @contextmanager
+    def _heard_by(self, work: Work) -> Generator[None]:
+        """Stop what waits for its turn, for a server or for one long statement, too."""
+        ended = threading.Event()
+
+        def listen() -> None:
+            while not ended.wait(LISTEN_S):
+                try:
+                    self.stop()
+                except Stopped:
+                    work.stop()
+                    return
+
+        listener = threading.Thread(target=listen, name=f"listening for job {self.id}", daemon=True)
+        listener.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            listener.join()
 
     def _work(self, begun: BegunJob) -> Done:
         match known_kind(begun.kind):

@@ -131,15 +131,16 @@ def coverage_lines(coverage: Coverage) -> Iterator[Text]:
         ],
     )
     for source in coverage.sources:
-        yield from _source(source)
+        yield from _source(source, running=coverage.running)
     yield from _notes("skipped", coverage.skipped)
 
 
-def _source(source: SourceCoverage) -> Iterator[Text]:
+def _source(source: SourceCoverage, *, running: bool) -> Iterator[Text]:
     ref = f" at {escaped(source.ref)}" if source.ref else ""
     yield Text(f"{escaped(source.root)}{ref}")
     if source.indexed_at is None:
-        yield Text("    never indexed to the end; run `lastro index` again")
+        remedy = "" if running else "; run `lastro index` again"
+        yield Text(f"    never indexed to the end{remedy}")
     else:
         revision = short(source.revision) if source.revision else "as it lay"
         yield Text(f"    indexed  {revision}, {moment(source.indexed_at)}")

@@ -169,7 +169,12 @@ class Database:
 
         Taken from the pool, as many runs as it has connections would wait for each other's.
         """
-        with translated(url=self.url), psycopg.connect(self.url, **_CONNECTION) as connection:
+        work = current_work()
+        with (
+            translated(url=self.url),
+            psycopg.connect(self.url, **_CONNECTION) as connection,
+            nullcontext() if work is None else work.holding(connection),
+        ):
             _configure(connection)
             yield connection
 

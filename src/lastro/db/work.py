@@ -81,6 +81,13 @@ def current_work() -> Work | None:
     return _current.get()
 
 
+def require_wanted() -> None:
+    """Between two looks of a wait without a connection. Errors: WorkStopped."""
+    work = current_work()
+    if work is not None:
+        work.remaining_s()
+
+
 @contextmanager
 def working(work: Work) -> Generator[None]:
     """Whatever is done within, and in threads that take over this context, is for ``work``."""

@@ -18,6 +18,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lastro.db.work import require_wanted
 from lastro.errors import ConfigError, InvalidInput, LastroError, NotFound, RemoteError
 from lastro.sources.addresses import Address
 from lastro.sources.explaining import Unexplained, explain
@@ -311,6 +312,7 @@ def _wait_for(lock: int, place: Path, *, timeout_s: float) -> None:
                     f"another process has been fetching {place} for {timeout_s:.0f} s",
                     remedy="end that process (fuser shows it) and run the command again",
                 ) from None
+            require_wanted()
             time.sleep(_POLL_S)
         else:
             return

@@ -9,10 +9,13 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
+from lastro.db.work import require_wanted
 from lastro.sources.running import no_git
 
 # What is kept of git's and the server's messages: enough for any error, and no more.
 _SAID_MAX_BYTES = 64 * 1024
+# Between two looks whether anybody still waits for it.
+LOOK_S = 0.5
 # A helper that stays (an ssh master) may hold the pipe open after git has ended.
 _LAST_WORDS_S = 0.5
 
@@ -35,7 +38,8 @@ def converse(
     """Run git until it ends, and end it when it says nothing for too long.
 
     It has no terminal, so that nothing it starts can ask for a password, and what it started ends
-    with it. Errors: Failed, TimedOut, ConfigError (no git).
+    with it. Errors: Failed, TimedOut, ConfigError (no git),
+    WorkStopped.
     """
     try:
         process = subprocess.Popen(
@@ -62,17 +66,22 @@ def _listen(process: "subprocess.Popen[bytes]", *, silence_s: float, longest_s: 
     reader.start()
     threading.Thread(target=_wait, args=(process, heard), daemon=True).start()
     ends_at = time.monotonic() + longest_s
+    quiet_until = time.monotonic() + silence_s
     said = b""
     while True:
-        left_s = ends_at - time.monotonic()
+        require_wanted()
+        left_s = min(ends_at, quiet_until) - time.monotonic()
         try:
-            words = heard.get(timeout=max(0.0, min(silence_s, left_s)))
+            words = heard.get(timeout=max(0.0, min(LOOK_S, left_s)))
         except queue.Empty:
-            if left_s <= silence_s:
+            if left_s > LOOK_S:
+                continue
+            if ends_at <= quiet_until:
                 raise TimedOut(f"took longer than {longest_s:.0f} s") from None
             raise TimedOut(f"did not answer for {silence_s:.0f} s") from None
         if words is None:
             break
+        quiet_until = time.monotonic() + silence_s
         said = (said + words)[-_SAID_MAX_BYTES:]
     reader.join(_LAST_WORDS_S)
     while not heard.empty():
