@@ -9,14 +9,24 @@ from rich.text import Text
 from lastro.app import App, build
 from lastro.cli.hits import FAINT, INDENT
 from lastro.cli.options import Format, FormatOption, ProjectOption
-from lastro.cli.output import escaped, print_data, print_json, print_step, print_warning
-from lastro.cli.tables import moment
+from lastro.cli.output import (
+    escaped,
+    print_data,
+    print_json,
+    print_step,
+    print_warning,
+    screen_width,
+)
+from lastro.cli.tables import moment, wrapped
 from lastro.config import load_settings
 from lastro.errors import EXIT_DONE, EXIT_FAILED, EXIT_PARTIAL, STATUS, InvalidInput
 from lastro.job import LISTED_JOBS, OVER, Job, summary
 from lastro.wire import to_json
 
 app = typer.Typer(help="Work that a worker does later.")
+
+# A blank at which no row ends.
+UNBROKEN = "\N{NO-BREAK SPACE}"
 
 IdArgument = Annotated[int, typer.Argument(metavar="ID", help="The job.")]
 
@@ -175,11 +185,18 @@ def _listed(found: Sequence[Job], *, with_project: bool) -> Iterator[Text]:
         owner = f"{escaped(job.project)}  " if with_project else ""
         work = escaped(summary(job.kind, job.request))
         yield Text.assemble(owner, (str(job.id), "bold"), f"  {job.state}{_far(job)}  {work}")
-        yield Text(f"{INDENT}{_times(job)}", style=FAINT)
+        yield from _below(_times(job), style=FAINT)
         if job.error is not None:
-            yield Text(f"{INDENT}{job.error.code}: {escaped(job.error.message)}")
+            yield from _below(f"{job.error.code}: {escaped(job.error.message)}")
             if job.error.remedy is not None:
-                yield Text(f"{INDENT}{escaped(job.error.remedy)}", style=FAINT)
+                yield from _below(escaped(job.error.remedy), style=FAINT)
+
+
+def _below(text: str, *, style: str = "") -> Iterator[Text]:
+    width = screen_width()
+    rows = [text] if width is None else wrapped(text, width=width - len(INDENT))
+    for row in rows:
+        yield Text(f"{INDENT}{row.replace(UNBROKEN, ' ')}", style=style)
 
 
 def _far(job: Job) -> str:
@@ -197,4 +214,5 @@ def _times(job: Job) -> str:
         "next attempt": job.next_attempt_at,
     }
     said = [f"{name} {moment(when)}" for name, when in told.items() if when is not None]
-    return ", ".join([*said, f"attempts {job.attempts}"] if job.attempts else said)
+    said += [f"attempts {job.attempts}"] if job.attempts else []
+    return ", ".join(one.replace(" ", UNBROKEN) for one in said)
