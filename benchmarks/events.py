@@ -9,8 +9,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from benchmarks.indexing import home
 from benchmarks.report import Figure
@@ -35,12 +38,15 @@ def measure_events(*, count: int, say: Say) -> list[Figure]:
         Path(folder).chmod(0o755)
         with home(Path(folder) / "events-home", embedder="deterministic") as environment:
             say(f"storing {count // 10:,} events, then {count:,}, then the first again")
-            few = _measured(count // 10, "few", environment)
-            many = _measured(count, "many", environment)
-            again = _measured(count // 10, "few", environment)
+            lines = Path(folder) / "events.jsonl"
+            _write_lines(lines, count)
+            few = _measured(count // 10, "few", lines, environment)
+            many = _measured(count, "many", lines, environment)
+            again = _measured(count // 10, "few", lines, environment)
     return [
         Figure(name=f"{count:,} events stored, events/s", value=many["rate"], floor=RATE_FLOOR),
         Figure(name="CPU of the client for each, µs", value=many["cpu_us"], digits=1),
+        Figure(name="CPU of the server for each, µs", value=many["server_us"], digits=1),
         Figure(
             name=f"{count // 10:,} events again, of which none is new, events/s",
             value=again["rate"],
@@ -56,9 +62,9 @@ def measure_events(*, count: int, say: Say) -> list[Figure]:
     ]
 
 
-def _measured(count: int, project: str, environment: Any) -> dict[str, Any]:
+def _measured(count: int, project: str, lines: Path, environment: Any) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.events", str(count), project],
+        [sys.executable, "-m", "benchmarks.events", str(count), project, str(lines)],
         env=dict(environment),
         capture_output=True,
         text=True,
@@ -69,20 +75,45 @@ def _measured(count: int, project: str, environment: Any) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def _store(app: App, count: int, project: str) -> dict[str, Any]:
-    started, cpu = time.perf_counter(), time.process_time()
-    report = app.sessions(project).append_lines(_lines(count))
-    took_s, cpu_s = time.perf_counter() - started, time.process_time() - cpu
+def _store(app: App, lines: Path, *, count: int, project: str) -> dict[str, Any]:
+    """Store the first events of a file; what it took of time, of both processes and of memory."""
+    with lines.open("rb") as every:
+        started, cpu, server = time.perf_counter(), time.process_time(), _server_s(app)
+        report = app.sessions(project).append_lines(islice(every, count))
+        took_s, cpu_s = time.perf_counter() - started, time.process_time() - cpu
+        server_s = _server_s(app) - server
     assert report.events.added + report.events.unchanged == count, report
     return {
         "rate": count / took_s,
         "cpu_us": cpu_s / count * 1e6,
+        "server_us": server_s / count * 1e6,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
 
 
+def _server_s(app: App) -> float:
+    """CPU seconds of the embedded server, all its processes together."""
+    with app.database.session() as connection:
+        backend = psutil.Process(connection.info.backend_pid)
+    postmaster = backend.parent()
+    assert postmaster is not None
+    ended = postmaster.cpu_times()
+    living = [process.cpu_times() for process in (postmaster, *postmaster.children())]
+    return (
+        sum(times.user + times.system for times in living)
+        + ended.children_user
+        + ended.children_system
+    )
+
+
+def _write_lines(path: Path, count: int) -> None:
+    with path.open("wb") as file:
+        file.writelines(line + b"\n" for line in _lines(count))
+    path.chmod(0o644)
+
+
 def _lines(count: int) -> Iterator[bytes]:
-    """Events session by session, as a file would hold them; their making is timed with the rest."""
+    """Events session by session, as a file would hold them."""
     draw = random.Random(7)  # noqa: S311
     words = [f"word{number}" for number in range(5_000)]
     texts = [" ".join(draw.choices(words, k=WORDS_OF_AN_EVENT)) for _ in range(1_000)]
@@ -104,10 +135,10 @@ def _lines(count: int) -> Iterator[bytes]:
 
 def main() -> int:
     """Store events and print what it took, in JSON."""
-    count, project = int(sys.argv[1]), sys.argv[2]
+    count, project, lines = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
     os.environ.setdefault("LASTRO_EMBEDDER", "deterministic")
     with build(load_settings()) as app:
-        print(json.dumps(_store(app, count, project)))  # noqa: T201
+        print(json.dumps(_store(app, lines, count=count, project=project)))  # noqa: T201
     return 0
 
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -149,6 +150,29 @@ def test_what_postgresql_cannot_store_is_left_out_and_the_event_known_again(app:
     stored = app.sessions().event("talk", "e1")
     assert (stored.content, stored.payload) == ("ab", {"out": "x"})
     assert app.sessions().append([given]).events.unchanged == 1
+
+
+def test_many_sessions_of_few_events_cost_no_more_than_one_of_many(app: App) -> None:
+    """A plan that looks through all events for each session takes ten times as long."""
+
+    def took_s(events: list[Event]) -> float:
+        started = time.perf_counter()
+        assert app.sessions().append(events).events.added == len(events)
+        return time.perf_counter() - started
+
+    took_s([event(1, "the first waits for a connection", session="before")])
+    one = took_s([event(n, "x") for n in range(2_000)])
+    pairs = [(f"s{n}", seq) for n in range(1_000) for seq in (1, 2)]
+    many = took_s([event(seq, "x", type="session.title", session=s) for s, seq in pairs])
+    assert many < 5 * one
+
+
+def test_a_payload_is_stored_as_it_was_when_the_event_was_made(app: App) -> None:
+    payload = {"n": 1}
+    given = event(1, "first", payload=payload)
+    payload["n"] = 2
+    app.sessions().append([given])
+    assert app.sessions().event("talk", "e1").payload == {"n": 1}
 
 
 def test_one_session_s_ids_and_numbers_are_free_in_another(app: App) -> None:

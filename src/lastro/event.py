@@ -12,6 +12,7 @@ from lastro.json_lines import ReadLine, RefusedLine, each_line
 from lastro.lexical import storable
 from lastro.line_fields import named, read_time, time_fault
 from lastro.masking import mask, mask_json, may_have_secret
+from lastro.secret_forms import may_have_form
 from lastro.types import OPTIONAL, EmbeddingCounts
 
 # What people and agents said to each other. Everything else is kept, and never searched.
@@ -42,7 +43,8 @@ class Event:
     """Something that happened in a session; ``seq`` is its place there, None for the next one.
 
     ``time`` is told and never ordered by. ``content`` and ``payload`` are stored without NUL and
-    lone surrogates. Errors: InvalidInput, which names the event and the field.
+    lone surrogates, and ``payload`` as it is when the event is made: ``written`` is its JSON.
+    Errors: InvalidInput, which names the event and the field.
     """
 
     session: str
@@ -53,12 +55,15 @@ class Event:
     content: str = ""
     payload: Mapping[str, Any] | None = None
     time: datetime | None = None
+    written: str | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "written", _written(self.payload))
         for name, fault in _faults(self):
-            raise InvalidInput(
-                f"{named('event', self.id)}{name} {fault}", remedy="correct the event"
-            )
+            if fault is not None:
+                raise InvalidInput(
+                    f"{named('event', self.id)}{name} {fault}", remedy="correct the event"
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,25 +131,19 @@ class SessionSummary:
     ended_at: datetime | None
 
 
-def _faults(event: Event) -> Iterator[tuple[str, str]]:
-    for name, most in (("session", MAX_SESSION_BYTES), ("id", MAX_ID_BYTES)):
-        fault = _name_fault(getattr(event, name), max_bytes=most)
-        if fault is not None:
-            yield name, fault
-            return
-    fault = _name_fault(event.type, max_chars=MAX_TYPE_CHARS)
-    if fault is not None:
-        yield "type", fault
-    if event.actor is not None:
-        fault = _name_fault(event.actor, max_chars=MAX_ACTOR_CHARS)
-        if fault is not None:
-            yield "actor", fault
-    yield from _seq_faults(event.seq)
-    yield from _content_faults(event.content)
-    yield from _payload_faults(event.payload)
-    fault = time_fault(event.time)
-    if fault is not None:
-        yield "time", fault
+def _faults(event: Event) -> tuple[tuple[str, str | None], ...]:
+    """Each field with what is wrong with it, or None."""
+    actor = event.actor
+    return (
+        ("session", _name_fault(event.session, max_bytes=MAX_SESSION_BYTES)),
+        ("id", _name_fault(event.id, max_bytes=MAX_ID_BYTES)),
+        ("type", _name_fault(event.type, max_chars=MAX_TYPE_CHARS)),
+        ("actor", None if actor is None else _name_fault(actor, max_chars=MAX_ACTOR_CHARS)),
+        ("seq", _seq_fault(event.seq)),
+        ("content", _content_fault(event.content)),
+        ("payload", _payload_fault(event.payload, event.written)),
+        ("time", time_fault(event.time)),
+    )
 
 
 def _name_fault(
@@ -166,39 +165,59 @@ def _name_fault(
     return None
 
 
-def _seq_faults(seq: object) -> Iterator[tuple[str, str]]:
+def _seq_fault(seq: object) -> str | None:
     if seq is None:
-        return
-    if isinstance(seq, bool) or not isinstance(seq, int) or not 0 <= seq <= MAX_SEQ:
-        yield "seq", f"is no whole number from 0 to {MAX_SEQ:,}"
+        return None
+    if isinstance(seq, int) and not isinstance(seq, bool) and 0 <= seq <= MAX_SEQ:
+        return None
+    return f"is no whole number from 0 to {MAX_SEQ:,}"
 
 
-def _content_faults(content: object) -> Iterator[tuple[str, str]]:
+def _content_fault(content: object) -> str | None:
     if not isinstance(content, str):
-        yield "content", "is no text"
-    elif (
-        len(content) > MAX_CONTENT_BYTES // MOST_BYTES_A_CHAR
-        and len(content.encode(errors="surrogatepass")) > MAX_CONTENT_BYTES
-    ):
-        yield "content", f"is longer than {MAX_CONTENT_BYTES:,} bytes"
+        return "is no text"
+    if _is_longer(content, MAX_CONTENT_BYTES):
+        return f"is longer than {MAX_CONTENT_BYTES:,} bytes"
+    return None
 
 
-def _payload_faults(payload: object) -> Iterator[tuple[str, str]]:
-    if payload is None:
-        return
-    if not isinstance(payload, Mapping):
-        yield "payload", "is no object"
-        return
+def _written(payload: object) -> str | None:
+    """A payload as JSON; None where it cannot be."""
+    if not _is_table(payload):
+        return None
     try:
-        written = _JSON.encode(dict(cast("Mapping[str, Any]", payload)))
+        return _JSON.encode(_table(payload))
     except (TypeError, ValueError, RecursionError):
-        yield "payload", "cannot be written as JSON"
-        return
-    if (
-        len(written) > MAX_PAYLOAD_BYTES // MOST_BYTES_A_CHAR
-        and len(written.encode(errors="surrogatepass")) > MAX_PAYLOAD_BYTES
-    ):
-        yield "payload", f"is longer than {MAX_PAYLOAD_BYTES:,} bytes of JSON"
+        return None
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, (dict, Mapping))  # most are a dict, which is told twice as fast
+
+
+def _table(value: object) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value)
+    return dict(cast("Mapping[str, Any]", value))
+
+
+def _payload_fault(payload: object, written: str | None) -> str | None:
+    if payload is None:
+        return None
+    if not _is_table(payload):
+        return "is no object"
+    if written is None:
+        return "cannot be written as JSON"
+    if _is_longer(written, MAX_PAYLOAD_BYTES):
+        return f"is longer than {MAX_PAYLOAD_BYTES:,} bytes of JSON"
+    return None
+
+
+def _is_longer(text: str, max_bytes: int) -> bool:
+    return (
+        len(text) > max_bytes // MOST_BYTES_A_CHAR
+        and len(text.encode(errors="surrogatepass")) > max_bytes
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,26 +240,16 @@ class StorableEvent:
 
 def storable_event(event: Event) -> StorableEvent:
     """The event as the log takes it; secrets are masked, see ``lastro.masking``."""
-    content = mask(event.content)
-    payload = _written_payload(event.payload) if event.payload is not None else (None, 0)
-    return StorableEvent(
-        event=event,
-        content=_storable(content.text),
-        payload=payload[0],
-        secrets=content.secrets + payload[1],
-    )
-
-
-def _written_payload(payload: Mapping[str, Any]) -> tuple[str, int]:
-    """A payload as it is stored, and how many secrets were masked in it."""
-    held, secrets = dict(payload), 0
-    written = _JSON.encode(held)
-    if may_have_secret(written):
-        held, secrets = mask_json(held)
-        written = _JSON.encode(held)
-    if "\\u0000" in written or _storable(written) != written:
-        written = _JSON.encode(_storable_value(held))
-    return written, secrets
+    content, payload, written, secrets = event.content, event.payload, event.written, 0
+    # One look at both: there hardly ever is a secret in either.
+    if may_have_form(content if written is None else f"{content}\n{written}"):
+        content, secrets = mask(content)
+        if written is not None and may_have_secret(written):
+            payload, in_payload = mask_json(_table(payload))
+            written, secrets = _JSON.encode(payload), secrets + in_payload
+    if written is not None and ("\\u0000" in written or _storable(written) != written):
+        written = _JSON.encode(_storable_value(payload))
+    return StorableEvent(event=event, content=_storable(content), payload=written, secrets=secrets)
 
 
 def _storable(text: str) -> str:
@@ -281,16 +290,19 @@ def event_json(event: Event) -> dict[str, Any]:
     return said
 
 
+# The fields of a line, in their order.
+_KNOWN = {name: None for name, one in Event.__dataclass_fields__.items() if one.init}
+
+
 def parse_event(said: object) -> Event:
     """The event that a JSON object says. Errors: InvalidInput, which names event and field."""
     if not isinstance(said, dict):
         raise InvalidInput("it is no JSON object")
     values = cast("dict[str, Any]", said)
-    known = Event.__dataclass_fields__
     about = named("event", values.get("id"))
-    unknown = next((name for name in values if name not in known), None)
+    unknown = next((name for name in values if name not in _KNOWN), None)
     if unknown is not None:
-        raise InvalidInput(f"{about}unknown field {unknown!r}", remedy=f"use {', '.join(known)}")
+        raise InvalidInput(f"{about}unknown field {unknown!r}", remedy=f"use {', '.join(_KNOWN)}")
     missing = next((name for name in ("session", "id", "type") if values.get(name) is None), None)
     if missing is not None:
         raise InvalidInput(f"{about}there is no {missing}")

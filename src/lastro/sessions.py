@@ -36,7 +36,7 @@ _Work = Callable[[AppConnection, int], AddedEvents]
 _Run = Callable[[_Work], AddedEvents]
 
 # Events stored in one transaction; their texts are in memory.
-BATCH_EVENTS = 5_000
+BATCH_EVENTS = 2_500
 BATCH_CHARS = 16 * 2**20
 # Events read at once for an export.
 BATCH_READ = 1_000

@@ -7,9 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from psycopg.rows import class_row
-from psycopg.types.json import Jsonb
 
-from lastro.db.pool import AppConnection
+from lastro.db.pool import AppConnection, set_local
 from lastro.errors import Contention
 from lastro.event import INDEXED_TYPES, TITLE_TYPE, Event, StorableEvent
 from lastro.places import SessionPlace
@@ -17,7 +16,7 @@ from lastro.sql import load_queries
 
 # The columns of a staged event, which binary COPY must be told.
 _STAGED_TYPES = (
-    "int4", "text", "text", "int8", "text", "text", "text", "jsonb", "timestamptz",
+    "int4", "text", "text", "int8", "text", "text", "text", "text", "timestamptz",
 )  # fmt: skip
 # Rows fetched at once: an event may have some megabytes.
 _FETCHED_ROWS = 50
@@ -83,11 +82,7 @@ def add_events(
     _lock_sessions(connection, ids, project_id=project_id)
     if any(stored.event.seq is None for stored in events):
         connection.execute(queries["number_events"], project)
-    counts = connection.execute(
-        queries["insert_events"],
-        {**project, "title_type": TITLE_TYPE, "indexed_types": list(INDEXED_TYPES)},
-    ).fetchall()
-    added = sum(int(row[0]) for row in counts)
+    added = _insert(connection, sorted(ids), project_id=project_id)
     refused: list[RefusedEvent] = []
     if added < len(events):
         with connection.cursor(row_factory=class_row(RefusedEvent)) as cursor:
@@ -96,17 +91,32 @@ def add_events(
     return AddedEvents(added=added, refused=refused)
 
 
+def _insert(connection: AppConnection, sessions: Sequence[str], *, project_id: int) -> int:
+    """Insert what was staged; returns how many events were not there.
+
+    The planner expects one session under row-level security, and would look through the events of
+    all for each of them: 6 ms an event where each of 2,500 sessions has two.
+    """
+    set_local(connection, settings={"enable_nestloop": "off"})
+    counts = connection.execute(
+        load_queries("sessions")["insert_events"],
+        {
+            "project_id": project_id,
+            "sessions": sessions,
+            "title_type": TITLE_TYPE,
+            "indexed_types": list(INDEXED_TYPES),
+        },
+    ).fetchall()
+    set_local(connection, settings={"enable_nestloop": "on"})
+    return sum(int(row[0]) for row in counts)
+
+
 def _staged(position: int, stored: StorableEvent) -> tuple[object, ...]:
     event = stored.event
-    payload = None if stored.payload is None else Jsonb(stored.payload, dumps=_as_written)
     return (
         position, event.session, event.id, event.seq, event.type, event.actor, stored.content,
-        payload, event.time,
+        stored.payload, event.time,
     )  # fmt: skip
-
-
-def _as_written(payload: str) -> str:
-    return payload
 
 
 def _lock_sessions(connection: AppConnection, ids: Iterable[str], *, project_id: int) -> None:

@@ -5,7 +5,7 @@
 -- PostgreSQL refuses COPY into a table under row-level security: copy beside it, then insert.
 CREATE TEMPORARY TABLE incoming_events (
     position integer, session_id text, id text, seq bigint, type text, actor text, content text,
-    payload jsonb, occurred_at timestamptz
+    payload text, occurred_at timestamptz
 ) ON COMMIT DROP;
 
 -- name: copy_events
@@ -58,7 +58,8 @@ WITH added AS (
         project_id, session_id, seq, id, type, actor, content, payload, occurred_at
     )
     SELECT
-        %(project_id)s::bigint, session_id, seq, id, type, actor, content, payload, occurred_at
+        %(project_id)s::bigint, session_id, seq, id, type, actor, content, payload::jsonb,
+        occurred_at
     FROM pg_temp.incoming_events
     WHERE seq IS NOT NULL
     ORDER BY position
@@ -88,7 +89,8 @@ UPDATE lastro.sessions AS s SET
     title = CASE WHEN t.title_seq > coalesce(s.title_seq, -1) THEN t.title ELSE s.title END,
     title_seq = greatest(s.title_seq, t.title_seq)
 FROM counted AS c LEFT JOIN titles AS t ON t.session_id = c.session_id
-WHERE s.project_id = %(project_id)s::bigint AND s.id = c.session_id
+WHERE s.project_id = %(project_id)s::bigint AND s.id = ANY (%(sessions)s::text[])
+    AND s.id = c.session_id
 RETURNING c.event_count;
 
 -- name: refused_events
@@ -110,7 +112,7 @@ LEFT JOIN LATERAL (
 WHERE e.id IS NULL
     OR (i.seq, i.type, i.content) IS DISTINCT FROM
         (CASE WHEN i.seq IS NOT NULL THEN e.seq END, e.type, e.content)
-    OR (i.actor, i.payload, i.occurred_at) IS DISTINCT FROM (e.actor, e.payload, e.occurred_at)
+    OR (i.actor, i.payload::jsonb, i.occurred_at) IS DISTINCT FROM (e.actor, e.payload, e.occurred_at)
 ORDER BY i.position;
 
 -- name: find_event
