@@ -199,7 +199,7 @@ def test_the_status_counts_sessions_in_which_something_was_said(stored: Run) -> 
     stored("sessions", "append", "tools", "--type", "tool.call")
     stored("sessions", "append", "new", "--content", "The quay.")
     stored("sessions", "append", "talk", "--content", "And the southern crane?")
-    (scope,) = said(stored, "status")["scopes"]
+    (scope,) = said(stored, "coverage")["scopes"]
     assert scope == {
         "scope": "session",
         "sources": 2,
@@ -210,7 +210,7 @@ def test_the_status_counts_sessions_in_which_something_was_said(stored: Run) -> 
         "chunks": 2,
     }
     said(stored, "sessions", "index")
-    (scope,) = said(stored, "status")["scopes"]
+    (scope,) = said(stored, "coverage")["scopes"]
     assert (scope["indexed"], scope["stale"], scope["chunks"]) == (2, 0, 4)
 
 
