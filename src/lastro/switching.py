@@ -16,11 +16,12 @@ from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
+from psycopg import IsolationLevel
 
 from lastro import store
 from lastro.adoption import refresh_vector_scale
 from lastro.db.migrate import lock_schema
-from lastro.db.pool import READ_COMMITTED, Database, connect, retried, set_local
+from lastro.db.pool import Database, connect, retried, set_local
 from lastro.documents import Pipeline, embedded_text
 from lastro.embedders import Embedder, Served, configured, fingerprint
 from lastro.embedding import Embedded, embed_texts, require_same
@@ -427,7 +428,7 @@ def _in_turn_with_searches(admin_url: str, work: Callable[[AppConnection], T]) -
     while True:
         try:
             with connect(admin_url) as connection:
-                connection.isolation_level = READ_COMMITTED
+                connection.isolation_level = IsolationLevel.READ_COMMITTED
                 lock_schema(connection)
                 set_local(connection, settings={"lock_timeout": f"{LOCK_TIMEOUT_MS}ms"})
                 return work(connection)

@@ -5,14 +5,16 @@ import selectors
 import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import psycopg
 from pgvector.psycopg import register_vector
-from psycopg import Connection, IsolationLevel
+from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
+from psycopg.sql import SQL
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from lastro.db.disk import disk_full, folder_of, is_full
@@ -30,7 +32,7 @@ from lastro.errors import (
 
 AppConnection = Connection[TupleRow]
 # Said each time: a server may have another default.
-READ_COMMITTED, REPEATABLE_READ = IsolationLevel.READ_COMMITTED, IsolationLevel.REPEATABLE_READ
+_READ_COMMITTED, _REPEATABLE_READ = SQL("READ COMMITTED"), SQL("REPEATABLE READ")
 T = TypeVar("T")
 
 APP_ROLE = "lastro_app"
@@ -131,11 +133,18 @@ class Database:
         Errors: DatabaseUnavailable, SchemaOutOfDate, Conflict or InvalidInput, by SQLSTATE;
         Contention, upon which ``retried`` runs the whole of it again.
         """
+        local = _within_deadline({**(settings or {}), **_visible(projects)})
+        begin = _begin(tuple(local.items()), snapshot=snapshot)
         with self.session() as connection:
-            connection.isolation_level = REPEATABLE_READ if snapshot else READ_COMMITTED
-            with connection.transaction():
-                set_local(connection, projects=projects, settings=_within_deadline(settings))
+            try:
+                connection.execute(begin)
                 yield connection
+            except BaseException:
+                # A connection that was lost has nothing to undo.
+                with suppress(psycopg.Error):
+                    connection.rollback()
+                raise
+            connection.commit()
 
     @contextmanager
     def session(self) -> Generator[AppConnection]:
@@ -207,16 +216,30 @@ def savepoint(connection: AppConnection) -> Generator[None]:
         yield
 
 
-def _within_deadline(settings: Mapping[str, str] | None) -> Mapping[str, str] | None:
+def _visible(projects: Sequence[int]) -> dict[str, str]:
+    """The setting that makes the rows of ``projects`` visible, and no others."""
+    return {"lastro.projects": "{" + ",".join(map(str, projects)) + "}"}
+
+
+@lru_cache(maxsize=256)
+def _begin(settings: tuple[tuple[str, str], ...], *, snapshot: bool) -> bytes:
+    """What begins a transaction with ``settings``, in one round trip."""
+    calls = [SQL("set_config({}, {}, true)").format(*setting) for setting in settings]
+    level = _REPEATABLE_READ if snapshot else _READ_COMMITTED
+    begin = SQL("BEGIN ISOLATION LEVEL {}; SELECT {}").format(level, SQL(", ").join(calls))
+    return begin.as_bytes()
+
+
+def _within_deadline(settings: Mapping[str, str]) -> Mapping[str, str]:
     """``settings``, with a statement's limit that ends no later than the work it is for."""
     work = current_work()
     left_s = None if work is None else work.remaining_s()
     if left_s is None:
         return settings
-    left_ms = max(1, round(left_s * 1000))
-    said_ms = (settings or {}).get(STATEMENT_TIMEOUT, "").removesuffix("ms")
+    left_ms = math.ceil(left_s * 10) * 100  # few different ones: each is a statement of its own
+    said_ms = settings.get(STATEMENT_TIMEOUT, "").removesuffix("ms")
     least_ms = min(left_ms, int(said_ms)) if said_ms else left_ms
-    return {**(settings or {}), STATEMENT_TIMEOUT: f"{least_ms}ms"}
+    return {**settings, STATEMENT_TIMEOUT: f"{least_ms}ms"}
 
 
 def set_local(
@@ -228,7 +251,7 @@ def set_local(
     """Set the visible projects and other settings until the transaction ends, in one round trip."""
     values = dict(settings or {})
     if projects is not None:
-        values["lastro.projects"] = "{" + ",".join(map(str, projects)) + "}"
+        values |= _visible(projects)
     connection.execute(
         "SELECT set_config(s.name, s.value, true)"
         " FROM unnest(%s::text[], %s::text[]) AS s (name, value)",
