@@ -64,10 +64,14 @@ def has_vector_index(connection: AppConnection) -> bool:
 
 
 def add_vector_index(connection: AppConnection) -> None:
-    """Index the vectors that are there and those to come; a no-op when done. Owner only."""
+    """Index the vectors that are there and those to come; a no-op when done. Owner only.
+
+    The planner is told of the rows: until autovacuum comes, searches took four times as long.
+    """
     queries = load_queries("vectors")
     connection.execute(queries["give_index_memory"])
     connection.execute(queries["add_vector_index"])
+    connection.execute(queries["analyze_chunks"])
 
 
 def active_embedder(connection: AppConnection) -> ActiveEmbedder | None:

@@ -55,6 +55,11 @@ WHERE a.attrelid = 'lastro.chunks'::regclass AND a.attname = 'embedding' AND NOT
 CREATE INDEX IF NOT EXISTS chunks_embedding_idx ON lastro.chunks
     USING hnsw (embedding halfvec_cosine_ops) WHERE status = 'published';
 
+-- name: analyze_chunks
+-- Owner only. What autovacuum would do within a minute: right after a first index of 2,000 chunks a
+-- search took 74 ms of a processor, and 20 ms after this.
+ANALYZE lastro.chunks;
+
 -- name: active_embedder
 SELECT id, version, dimension, fingerprint FROM lastro.active_embedder;
 
