@@ -124,11 +124,12 @@ def test_the_folder_that_the_repository_names_for_its_hooks_is_used(folder: Path
 
 
 def test_a_folder_of_hooks_for_every_repository_of_a_user_is_refused(
-    folder: Path, tmp_path: Path
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "nobody").mkdir()
     shared = tmp_path / "shared"
-    (tmp_path / "nobody/.gitconfig").write_text(f"[core]\n\thooksPath = {shared}\n")
+    settings = tmp_path / "gitconfig"
+    settings.write_text(f"[core]\n\thooksPath = {shared}\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
     with pytest.raises(Conflict, match="other repositories too"):
         install_hooks(folder, command=COMMAND)
     assert not shared.exists()

@@ -489,9 +489,9 @@ def test_a_cached_vector_is_kept_as_it_was_first(app_database: Database) -> None
 
 # Not plannable statements: other tests run them.
 UTILITY = {
-    "add_vector_column", "add_vector_index", "analyze_chunks", "copy_rows", "create_database", "create_extension",
-    "create_ledger", "create_scratch", "drop_abandoned", "drop_scratch", "drop_staged_rows",
-    "own_database", "settle", "settle_database", "stage_rows", "vacuum_erased",
+    "add_vector_column", "add_vector_index", "analyze_chunks", "copy_rows", "create_database",
+    "create_extension", "create_ledger", "create_scratch", "drop_abandoned", "drop_scratch",
+    "drop_staged_rows", "own_database", "settle", "settle_database", "stage_rows", "vacuum_erased",
     "copy_events", "drop_staged_events", "stage_events", "add_next_columns", "drop_next_columns",
     "drop_next_index", "index_missing", "index_next", "lock_searches",
     "swap_vectors", "vacuum_switched", "validate_next",
