@@ -61,6 +61,7 @@ def test_a_key_of_a_known_form_is_masked_wherever_it_stands(name: str, around: s
 
 HIDDEN = {
     "password = {}": "S3nh" + "@Forte!9",
+    "password: {} ": "Xk9$m" + "Q2%vT*z81",
     "DB_PASSWORD={}": made(12),
     "senha: {}": "Gato" + "#2020x",
     "密码：{}": "Mao9" + "!zedx",

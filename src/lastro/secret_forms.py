@@ -214,7 +214,8 @@ SECRET_NAMES = rf"(?:(?P<password>{_CHOSEN_NAMES})|(?:{_ISSUED_NAMES}))"
 _FOLDED_NAMES = f"{_CHOSEN_NAMES}|{_ISSUED_NAMES}".replace("i", "[iıİ]")
 _LOOK_NAMES = f"(?i:{_FOLDED_NAMES})"
 # No reference to a variable, no call and no place that is to be filled in begins like this.
-_VALUE = r"(?P<secret>[!#+\-./0-9:=?@A-Z^_a-z~]{6,512})(?P<next>[(\[]?)"
+_SIGNS = r"!#+\-./0-9:=?@A-Z^_a-z~"
+_VALUE = rf"(?P<secret>[{_SIGNS}][{_SIGNS}$%*]{{5,511}})(?P<next>[(\[]?)"
 _QUOTE = r"(?:[\\\"'`]{1,4}\]?)?"
 
 
