@@ -93,9 +93,9 @@ def page(name: str) -> str:
 def test_the_public_names_are_these():
     assert lastro.__all__ == [
         "App", "Entity", "EntityOrigin", "EntityReport", "Event", "FileOrigin", "Gap", "Hit",
-        "IndexReport", "IndexRequest", "Job", "LastroError", "Outcome", "Rule", "RuleContext",
-        "RuleEntry", "RuleMatch", "RuleReport", "SearchRequest", "SessionOrigin", "SessionReport",
-        "Settings", "build", "load_settings", "to_json",
+        "IndexReport", "IndexRequest", "Job", "LastroError", "Outcome", "ReindexRequest",
+        "Rule", "RuleContext", "RuleEntry", "RuleMatch", "RuleReport", "SearchRequest",
+        "SessionOrigin", "SessionReport", "Settings", "build", "load_settings", "to_json",
     ]  # fmt: skip
 
 

@@ -15,10 +15,12 @@ from lastro.job import (
     merged,
     queueing_lock_of,
     read_index_request,
+    read_reindex_request,
+    reindex_request_json,
     require_known,
     summary,
 )
-from lastro.types import IndexRequest
+from lastro.types import IndexRequest, ReindexRequest
 
 ASKED = {"path": "/ships", "ref": "main", "worktree": False, "rebuild": False}
 
@@ -53,6 +55,24 @@ def test_only_what_may_pass_by_itself_is_tried_again(error, again):
 def test_an_index_request_comes_back_as_it_was_kept():
     request = IndexRequest(path="/ships", project="fleet", ref="main", rebuild=True)
     assert read_index_request(index_request_json(request), project="fleet") == request
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ReindexRequest(project="fleet"),
+        ReindexRequest(project="fleet", scopes=("docs",), ref="main", rebuild=True, source="/s"),
+    ],
+)
+def test_a_request_to_index_again_comes_back_as_it_was_kept(request_):
+    assert read_reindex_request(reindex_request_json(request_), project="fleet") == request_
+
+
+def test_what_is_asked_for_twice_is_done_for_all_scopes_at_the_ref_that_was_named_last():
+    docs, talks = {"scopes": ["docs"], "ref": "calm"}, {"scopes": ["session"], "rebuild": True}
+    assert merged(docs, talks) == {"scopes": ["docs", "session"], "ref": "calm", "rebuild": True}
+    assert merged(docs, {"ref": "main"}) == {"ref": "main"}
+    assert merged({}, docs) == {"ref": "calm"}
 
 
 def test_a_request_with_a_part_of_a_later_release_is_refused():

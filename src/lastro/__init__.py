@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         IndexReport,
         IndexRequest,
         Outcome,
+        ReindexRequest,
         SessionOrigin,
     )
     from lastro.wire import to_json
@@ -47,6 +48,7 @@ __all__ = [
     "Job",
     "LastroError",
     "Outcome",
+    "ReindexRequest",
     "Rule",
     "RuleContext",
     "RuleEntry",
@@ -75,6 +77,7 @@ _MODULES = {
     "Job": "lastro.job",
     "LastroError": "lastro.errors",
     "Outcome": "lastro.types",
+    "ReindexRequest": "lastro.types",
     "Rule": "lastro.rules",
     "RuleContext": "lastro.rules",
     "RuleEntry": "lastro.rules",

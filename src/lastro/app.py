@@ -38,6 +38,7 @@ from lastro.types import (
     Outcome,
     Progress,
     ProjectSummary,
+    ReindexRequest,
 )
 
 if TYPE_CHECKING:
@@ -257,6 +258,23 @@ class App:
             watch_over(self.engine, project=report.project)
         return report
 
+    def reindex(self, request: ReindexRequest, *, progress: Progress | None = None) -> IndexReport:
+        """Index a project again from what it has; see ``lastro.reindexing.reindex`` for errors."""
+        from lastro import reindexing
+        from lastro.self_calibration import watch_over
+
+        report = reindexing.reindex(
+            self.database,
+            replace(request, project=self.project_name(request.project)),
+            writer=self.writer(),
+            patterns=self.settings.files,
+            progress=progress or _unseen,
+            clones=self._clones(),
+        )
+        if report.embedding.available:
+            watch_over(self.engine, project=report.project)
+        return report
+
     def repair(
         self, project: str | None = None, *, step: Callable[[int], None] | None = None
     ) -> IndexReport:
@@ -321,6 +339,13 @@ class App:
 
         asked = replace(request, project=self._named(request.project))
         return jobs.defer_index(self.database, asked, lost_s=self.settings.worker_lost_s)
+
+    def defer_reindex(self, request: ReindexRequest) -> Job:
+        """Have a worker do that; see ``lastro.reindexing.defer_reindex`` for errors."""
+        from lastro import reindexing
+
+        asked = replace(request, project=self.project_name(request.project))
+        return reindexing.defer_reindex(self.database, asked, lost_s=self.settings.worker_lost_s)
 
     def workers(self) -> Workers:
         """How many workers are alive."""

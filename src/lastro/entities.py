@@ -86,9 +86,12 @@ def upsert_entities(
     )
 
 
-def rebuild_entities(database: Database, *, project: str, writer: Writer) -> EntityReport:
+def rebuild_entities(
+    database: Database, *, project: str, writer: Writer, only_stale: bool = False
+) -> EntityReport:
     """Make every entry again from its text, whatever its status; each is swapped whole.
 
+    ``only_stale`` leaves out what the present pipeline would make the same, and completes it.
     Errors: NotFound, EmbedderMismatch.
     """
     started = time.perf_counter()
@@ -97,6 +100,9 @@ def rebuild_entities(database: Database, *, project: str, writer: Writer) -> Ent
     done = 0
     with turn(database, tenant.id):
         kept = export_entities(database, project=project)
+        if only_stale:
+            writer.repair(tenant.id)
+            kept = _stale(database, kept, writer=writer, project_id=tenant.id)
         try:
             for batch in _batches(kept, writer, project_id=tenant.id):
                 replaced = [item.document.id for item in batch]
@@ -201,6 +207,15 @@ def _is_unchanged(entity: Entity, stored: dict[str, StoredDocument], *, fingerpr
         and document.fingerprint == fingerprint
         and document.content_hash == entity_hash(entity)
     )
+
+
+def _stale(
+    database: Database, entities: Iterator[Entity], *, writer: Writer, project_id: int
+) -> Iterator[Entity]:
+    fingerprint = writer.pipeline.fingerprint
+    while some := list(islice(entities, BATCH_ENTITIES)):
+        stored = _stored(database, some, project_id=project_id)
+        yield from (e for e in some if not _is_unchanged(e, stored, fingerprint=fingerprint))
 
 
 def _batches(

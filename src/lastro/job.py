@@ -8,9 +8,16 @@ from datetime import datetime
 from typing import Any, Literal, get_args
 
 from lastro.errors import Contention, DatabaseUnavailable, InvalidInput, LastroError, RemoteError
-from lastro.types import DEFAULT_REF, OPTIONAL, EmbeddingCounts, IndexReport, IndexRequest
+from lastro.types import (
+    DEFAULT_REF,
+    OPTIONAL,
+    EmbeddingCounts,
+    IndexReport,
+    IndexRequest,
+    ReindexRequest,
+)
 
-JobKind = Literal["index", "repair", "gaps", "statistics"]
+JobKind = Literal["index", "reindex", "repair", "gaps", "statistics"]
 KINDS: tuple[JobKind, ...] = get_args(JobKind)
 # waiting: for its time; stalled: its worker is gone, and another will take it up.
 JobState = Literal[
@@ -27,7 +34,13 @@ PROBE_INTERVAL_S = 60.0
 LISTED_JOBS = 50
 # Jobs of one project run one after the other. One that waits may hold up those of a lower priority
 # and no other, so what waits long stands below, and each failure lowers a job by one.
-PRIORITIES: Mapping[JobKind, int] = {"index": 0, "statistics": -20, "gaps": -20, "repair": -40}
+PRIORITIES: Mapping[JobKind, int] = {
+    "index": 0,
+    "reindex": 0,
+    "statistics": -20,
+    "gaps": -20,
+    "repair": -40,
+}
 # A job that was begun so often, and never ended, takes its worker down.
 MOST_STARTS = 5
 
@@ -95,6 +108,14 @@ class Workers:
     last_seen: datetime | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deferred:
+    """A job that waits, and who is there to run it."""
+
+    job: Job
+    workers: Workers
+
+
 def read_states(asked: Sequence[str] | None) -> list[JobState] | None:
     """The states called so, None for all. Errors: InvalidInput for one that no job is ever in."""
     unknown = [state for state in asked or () if state not in STATES]
@@ -118,7 +139,9 @@ def lock_of(project_id: int) -> str:
 
 def key_of(kind: JobKind, request: Mapping[str, Any]) -> str:
     """What makes two triggers one job: the kind, and the place that is indexed."""
-    return f"{kind} {request['path']}" if kind == "index" else kind
+    place = {"index": "path", "reindex": "source"}.get(kind)
+    named = request.get(place) if place else None
+    return kind if named is None else f"{kind} {named}"
 
 
 def queueing_lock_of(project_id: int, key: str) -> str:
@@ -149,6 +172,29 @@ def read_index_request(said: Mapping[str, Any], *, project: str) -> IndexRequest
     return IndexRequest(**said, project=project)
 
 
+def reindex_request_json(request: ReindexRequest) -> dict[str, Any]:
+    """What a reindex job keeps of a request: what was named; its project is the job's."""
+    said = {
+        "scopes": list(request.scopes),
+        "ref": request.ref,
+        "rebuild": request.rebuild,
+        "source": request.source,
+    }
+    return {name: value for name, value in said.items() if value}
+
+
+def read_reindex_request(said: Mapping[str, Any], *, project: str) -> ReindexRequest:
+    """The request that a job keeps. Errors: InvalidInput for one of another release."""
+    require_known(said, frozenset({"scopes", "ref", "rebuild", "source"}))
+    return ReindexRequest(
+        project=project,
+        scopes=tuple(said.get("scopes", ())),
+        ref=said.get("ref"),
+        rebuild=said.get("rebuild", False),
+        source=said.get("source"),
+    )
+
+
 def require_known(said: Mapping[str, Any], known: frozenset[str]) -> None:
     """Refuse a request with a part that this release would leave out. Errors: InvalidInput."""
     unknown = sorted(set(said) - known)
@@ -161,8 +207,14 @@ def require_known(said: Mapping[str, Any], known: frozenset[str]) -> None:
 
 def merged(queued: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
     """What a job that waits is to do when it is asked for again: the last word, and all of both."""
-    both = {name: True for name in ("rebuild",) if queued.get(name) or asked.get(name)}
-    return {**asked, **both}
+    both: dict[str, Any] = {"ref": queued["ref"]} if "ref" in queued else {}
+    both |= asked
+    if queued.get("rebuild"):
+        both["rebuild"] = True
+    if asked.get("scopes"):
+        # Without a scope, all of them were asked for.
+        both["scopes"] = sorted({*asked["scopes"], *queued["scopes"]}) if "scopes" in queued else []
+    return {name: value for name, value in both.items() if name != "scopes" or value}
 
 
 def is_transient(error: LastroError) -> bool:
@@ -212,8 +264,7 @@ def embedding_json(counts: EmbeddingCounts) -> dict[str, Any]:
 
 def summary(kind: str, request: Mapping[str, Any]) -> str:
     """What a job does, in a few words."""
-    if kind != "index":
-        return kind
-    ref = "" if request.get("ref", DEFAULT_REF) == DEFAULT_REF else f" at {request['ref']}"
+    place = str(request.get("path" if kind == "index" else "source", ""))
+    ref = "" if request.get("ref", DEFAULT_REF) == DEFAULT_REF else f"at {request['ref']}"
     flags = [name for name in ("worktree", "rebuild") if request.get(name)]
-    return " ".join(["index", str(request.get("path")) + ref, *flags])
+    return " ".join(word for word in (kind, place, ref, *flags, *request.get("scopes", ())) if word)

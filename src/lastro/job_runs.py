@@ -23,11 +23,12 @@ from lastro.job import (
     index_report_json,
     is_transient,
     read_index_request,
+    read_reindex_request,
     require_known,
 )
 from lastro.jobs import defer, known_kind
 from lastro.store import BegunJob, Project
-from lastro.types import EmbeddingCounts
+from lastro.types import EmbeddingCounts, IndexReport
 from lastro.wire import to_json
 
 # Progress is written so often at most.
@@ -131,7 +132,11 @@ class JobRun:
     def _work(self, begun: BegunJob) -> Done:
         match known_kind(begun.kind):
             case "index":
-                return self._index(begun.request)
+                index = read_index_request(begun.request, project=self.project.slug)
+                return self._indexed(self.app.index(index, progress=self._progress()))
+            case "reindex":
+                again = read_reindex_request(begun.request, project=self.project.slug)
+                return self._indexed(self.app.reindex(again, progress=self._progress()))
             case "repair":
                 require_known(begun.request, frozenset())
                 return self._repair()
@@ -143,9 +148,7 @@ class JobRun:
                 self.app.refresh_statistics(self.project.slug)
                 return Done(outcome="done", report={})
 
-    def _index(self, said: Mapping[str, Any]) -> Done:
-        request = read_index_request(said, project=self.project.slug)
-        report = self.app.index(request, progress=self._progress())
+    def _indexed(self, report: IndexReport) -> Done:
         if not report.embedding.available:
             self._defer("repair", in_s=self.probe_interval_s)
         counts = report.documents

@@ -301,6 +301,21 @@ class IndexRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReindexRequest:
+    """What of a project is indexed again from what it has; by default all that changed.
+
+    ``scopes`` limits it. ``ref`` moves a project with one source to another branch, tag or commit.
+    ``source`` is the folder or address of the only source that is meant.
+    """
+
+    project: str | None = None
+    scopes: tuple[str, ...] = ()
+    ref: str | None = None
+    rebuild: bool = False
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationRequest:
     """Which set to measure, and how.
 

@@ -49,6 +49,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("index")(working.index)
+app.command("reindex")(working.reindex)
 app.command("watch")(triggers.watch)
 app.command("search")(working.search)
 app.command("why")(why.why)

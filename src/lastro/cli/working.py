@@ -34,7 +34,7 @@ from lastro.errors import EXIT_DONE, EXIT_PARTIAL, InvalidInput
 from lastro.precedence import behind_others
 from lastro.ranking import DEFAULT_K
 from lastro.search import SearchRequest
-from lastro.types import DEFAULT_REF, IndexRequest
+from lastro.types import DEFAULT_REF, IndexReport, IndexRequest, ReindexRequest
 from lastro.wire import to_json
 
 HERE = "."
@@ -97,6 +97,38 @@ def index(
         return EXIT_DONE
     with build(load_settings()) as app, behind_others(), progress_bar("indexing") as progress:
         report = app.index(request, progress=progress)
+    return _print_report(report, format_)
+
+
+def reindex(
+    *,
+    project: ProjectOption = None,
+    scope: ScopeOption = None,
+    ref: Annotated[
+        str | None,
+        typer.Option(
+            "--ref",
+            metavar="R",
+            help="Another branch, tag or commit of its only source.",
+            show_default=False,
+        ),
+    ] = None,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Make every document again.")] = False,
+    background: BackgroundOption = False,
+    format_: FormatOption = Format.TABLE,
+) -> int:
+    """Index a project again from what it has: its sources, sessions and entries."""
+    request = ReindexRequest(project=project, scopes=tuple(scope or ()), ref=ref, rebuild=rebuild)
+    if background:
+        with build(load_settings()) as app:
+            print_deferred(app, app.defer_reindex(request), format_)
+        return EXIT_DONE
+    with build(load_settings()) as app, behind_others(), progress_bar("indexing") as progress:
+        report = app.reindex(request, progress=progress)
+    return _print_report(report, format_)
+
+
+def _print_report(report: IndexReport, format_: Format) -> int:
     if report.embedding.reason is not None:
         why = "" if report.embedding.available else "; `lastro doctor` says what is wrong"
         print_warning(

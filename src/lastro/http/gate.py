@@ -14,6 +14,7 @@ from fastapi.routing import APIRoute
 from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
+from pydantic import TypeAdapter, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -30,6 +31,7 @@ TURN_RETRY_S = 1.0
 # What of an import is kept in memory; the rest lies in a file without a name.
 IN_MEMORY_BYTES = 1_048_576
 
+_TRUTH = TypeAdapter(bool)
 Inner = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -71,10 +73,13 @@ class Gate:
         rate = settings.rate_per_minute
         self._allowance = RateLimitItemPerMinute(rate) if rate else None
 
-    def route(self, action: Action, *, is_long: bool = False) -> type[APIRoute]:
+    def route(
+        self, action: Action, *, is_long: bool = False, may_wait: bool = False
+    ) -> type[APIRoute]:
         """The class of routes behind this gate, for keys whose role permits ``action``.
 
-        A long one has a file of lines for a body, at ``request.state.body``, and more time.
+        A long one has a file of lines for a body, at ``request.state.body``, and more time. One
+        that ``may_wait`` has more time where its query says ``wait=true``.
         """
         enter = self._enter
 
@@ -83,25 +88,28 @@ class Gate:
                 inner = super().get_route_handler()
 
                 async def handle(request: Request) -> Response:
-                    return await enter(request, inner, action=action, is_long=is_long)
+                    takes_long = is_long or (may_wait and _is_waited_for(request))
+                    return await enter(
+                        request, inner, action=action, is_long=takes_long, is_import=is_long
+                    )
 
                 return handle
 
         return GatedRoute
 
     async def _enter(
-        self, request: Request, inner: Inner, *, action: Action, is_long: bool
+        self, request: Request, inner: Inner, *, action: Action, is_long: bool, is_import: bool
     ) -> Response:
         settings = self.settings
         async with (self._long if is_long else self._short).turn():
             await self._admit(request, action)
             body = await _read(
                 request,
-                max_bytes=settings.max_import_bytes if is_long else settings.max_body_bytes,
+                max_bytes=settings.max_import_bytes if is_import else settings.max_body_bytes,
             )
             try:
                 request.state.body = body
-                if not is_long:
+                if not is_import:
                     # Where Starlette keeps what it has read.
                     request._body = body.read()  # pyright: ignore
                 limit_s = settings.long_deadline_s if is_long else settings.deadline_s
@@ -144,6 +152,14 @@ class Gate:
             retry_after_s=max(1.0, window.reset_time - time.time()),
             remedy="ask more slowly",
         )
+
+
+def _is_waited_for(request: Request) -> bool:
+    """Whether the query says ``wait=true``, in any of the words that the route understands."""
+    try:
+        return _TRUTH.validate_python(request.query_params.get("wait", "false"))
+    except ValidationError:
+        return False  # refused by the route
 
 
 async def _read(request: Request, *, max_bytes: int) -> IO[bytes]:

@@ -66,6 +66,7 @@ class Routes:
         action: Action,
         answers: Mapping[int, object],
         is_long: bool = False,
+        may_wait: bool = False,
         tags: Sequence[str] = (),
     ) -> None:
         """A route of which ``answers`` are the values that it gives, by status.
@@ -83,7 +84,7 @@ class Routes:
                 **{status: self._answer(value) for status, value in answers.items()},
                 **{status: error_answer(text) for status, text in REFUSALS.items()},
             },
-            route_class_override=self.gate.route(action, is_long=is_long),
+            route_class_override=self.gate.route(action, is_long=is_long, may_wait=may_wait),
             openapi_extra={"security": [{"key": []}], "x-role": role},
             tags=list(tags),
         )

@@ -19,6 +19,7 @@ from lastro.http.gate import Gate
 from lastro.http.health import add_health_routes
 from lastro.http.observing import Observed, request_id_of
 from lastro.http.paths import WithSlashes
+from lastro.http.reindexing import add_reindex_route
 from lastro.http.routes import ERROR, Routes
 from lastro.http.schemas import Schema
 from lastro.http.searching import add_search_routes
@@ -54,6 +55,7 @@ def make_service(app: App, settings: HttpSettings, *, is_open: bool) -> Any:
         router=router, gate=Gate(app, settings, is_open=is_open), definitions=definitions
     )
     add_search_routes(routes, app, max_query_chars=settings.max_query_chars)
+    add_reindex_route(routes, app)
     service.include_router(router)
     add_health_routes(service, app)
     _tell_errors(service)

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from lastro.ranking import DEFAULT_K, DEFAULT_MAX_PER_DOCUMENT, MAX_K
-from lastro.types import DEFAULT_REF, Scope
+from lastro.types import Scope
 
 
 class Body(BaseModel):
@@ -41,10 +41,12 @@ class SearchBody(Body):
 
 
 class ReindexBody(Body):
-    """What of the project's sources is indexed again; by default what changed."""
+    """What of the project is indexed again; by default all that changed, at the refs it has."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{}, {"rebuild": True}]})
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{}, {"rebuild": True, "scopes": ["docs"]}]}
+    )
 
     scopes: list[Scope] | None = None
-    ref: str = DEFAULT_REF
+    ref: str | None = None
     rebuild: bool = False

@@ -1,0 +1,39 @@
+"""The route that indexes a project again."""
+
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from lastro.app import App
+from lastro.http.answers import answer
+from lastro.http.paths import name_of
+from lastro.http.routes import Routes
+from lastro.http.shapes import ReindexBody
+from lastro.job import Deferred
+from lastro.precedence import done_behind_others
+from lastro.types import IndexReport, ReindexRequest
+
+
+def add_reindex_route(routes: Routes, app: App) -> None:
+    """``/rag/reindex`` of a project."""
+
+    def reindex(project: str, body: ReindexBody, *, wait: bool = False) -> Response:
+        """Index what the project has again; `wait=true` does it now, and answers its report."""
+        slug = name_of(project)
+        request = ReindexRequest(
+            project=slug, scopes=tuple(body.scopes or ()), ref=body.ref, rebuild=body.rebuild
+        )
+        if wait:
+            return answer(done_behind_others(lambda: app.reindex(request)))
+        deferred = Deferred(job=app.defer_reindex(request), workers=app.workers())
+        place = f"/api/projects/{quote(slug, safe='')}/jobs/{deferred.job.id}"
+        return answer(deferred, status=202, headers={"Location": place})
+
+    routes.add(
+        "POST",
+        "/api/projects/{project}/rag/reindex",
+        reindex,
+        action="reindex",
+        answers={202: Deferred, 200: IndexReport},
+        may_wait=True,
+    )
