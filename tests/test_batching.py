@@ -50,6 +50,9 @@ class Remote(Fussy):
     def identify(self) -> None:
         pass
 
+    def outage(self) -> None:
+        pass
+
     def metered(self, meter: Meter) -> AbstractContextManager[None]:
         return nullcontext()
 

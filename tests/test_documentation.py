@@ -47,6 +47,7 @@ from lastro.lexical_sql import NEARNESS, RANK_WEIGHTS, VERBOSITY
 from lastro.metering_settings import MeteringSettings
 from lastro.ollama_settings import OllamaSettings
 from lastro.profiles import ADR_0080, DEFAULT, RAW_THRESHOLDS, Profile, Thresholds
+from lastro.readiness import Readiness
 from lastro.rules import RuleReport
 from lastro.runs import Run
 from lastro.sources.files import MISSING_CONTENT, FilePatterns
@@ -289,8 +290,8 @@ def test_every_check_of_the_doctor_is_documented():
         EmbeddedStatus, EmbedderRef, EmbedderStatus, EmbeddingCounts, EntityReport, EntitySummary,
         Erased, EventCounts, Exported, FileNote, FileOrigin, Gap, GoldenImport, GoldenSummary,
         GoldenUsed, Hit, Hooks, Imported, IndexReport, Job, JobError, JobProgress, KnownProfile,
-        LineCounts, MonthlySpend, Nearest, NewKey, Outcome, Profile, ProjectSummary, RefusedLine,
-        Resolved, RotatedKey, RuleReport, Run, ScopeCoverage, SelfCheck, SessionCounts,
+        LineCounts, MonthlySpend, Nearest, NewKey, Outcome, Profile, ProjectSummary, Readiness,
+        RefusedLine, Resolved, RotatedKey, RuleReport, Run, ScopeCoverage, SelfCheck, SessionCounts,
         SessionReport, SessionSummary, SourceCoverage, Sweep, Swept, SwitchReport, SwitchState,
         Thresholds, Upgrade, Usage, UsageLine, Why, Workers,
     ],

@@ -751,6 +751,7 @@ def test_each_file_of_queries_is_called_by_one_module_alone() -> None:
         ("profiles", "store/profiles.py"),
         ("projects", "store/projects.py"),
         ("rules", "store/rules.py"),
+        ("service", "store/service.py"),
         ("sessions", "store/sessions.py"),
         ("scratch", "db/scratch.py"),
         ("runs", "store/runs.py"),

@@ -26,8 +26,8 @@ from lastro.errors import InvalidInput, LastroError
 from lastro.job import LISTED_JOBS, Job, Workers
 from lastro.metering import UsageLater
 from lastro.profiles import Profile, load_profiles
-from lastro.search import STATEMENT_TIMEOUT_S, Engine, SearchRequest
-from lastro.store import Kind, Source
+from lastro.search import STATEMENT_TIMEOUT_S, Engine, Observe, SearchRequest
+from lastro.store import Backlog, Kind, Source
 from lastro.types import (
     Check,
     Coverage,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from lastro.jobs import JobBoard
     from lastro.keys import KeyRing
     from lastro.knowledge_base import KnowledgeBase
+    from lastro.readiness import Readiness
     from lastro.ruling import RuleBook
     from lastro.sources.clones import Clones
     from lastro.usage import Usage
@@ -196,6 +197,10 @@ class App:
         if self._keys is not None:
             self._keys.flush()
         self._stack.close()
+
+    def observe(self, observe: Observe) -> None:
+        """Have ``observe`` told from now on how long the stages of searches take."""
+        self.engine = replace(self.engine, observe=observe)
 
     def search(self, request: SearchRequest, *, project: str | None = None) -> Outcome:
         """Answer a question; see ``lastro.search.search`` for errors.
@@ -346,6 +351,29 @@ class App:
 
         asked = replace(request, project=self.project_name(request.project))
         return reindexing.defer_reindex(self.database, asked, lost_s=self.settings.worker_lost_s)
+
+    def readiness(self) -> "Readiness":
+        """Whether a search would be answered now; see ``lastro.readiness``."""
+        from lastro.readiness import readiness
+
+        return readiness(self.database, self.embedder)
+
+    def backlog(self) -> Backlog:
+        """What waits in all projects: gaps, jobs, and how old the index is."""
+        from lastro.readiness import backlog
+
+        return backlog(self.database)
+
+    def keep_database_up(self) -> None:
+        """Start the embedded server where it crashed, and keep it from stopping for being idle.
+
+        One that somebody stopped stays stopped. Nothing on another server.
+        Errors: ConfigError, DatabaseUnavailable.
+        """
+        if self.settings.database_url is None:
+            server = embedded(self.settings)
+            if not server.is_stopped():
+                server.start()
 
     def workers(self) -> Workers:
         """How many workers are alive."""

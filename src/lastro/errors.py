@@ -19,6 +19,7 @@ LastroError
 ├── Forbidden              FORBIDDEN
 ├── TooLarge               TOO_LARGE
 └── RateLimited            RATE_LIMITED
+    └── Busy               RATE_LIMITED
 """
 
 from typing import ClassVar
@@ -150,6 +151,10 @@ class RateLimited(LastroError):
     def __init__(self, message: str, *, retry_after_s: float, remedy: str | None = None) -> None:
         super().__init__(message, remedy=remedy)
         self.retry_after_s = retry_after_s
+
+
+class Busy(RateLimited):
+    """The service has as much to do as it takes on, whoever asks."""
 
 
 EXIT_DONE = 0

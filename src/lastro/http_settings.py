@@ -9,6 +9,7 @@ DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8080
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 MOST_PORTS = 65_535
+LOG_FORMS = ("json", "text")
 # Imports and index runs that are waited for: more would take each other's time.
 LONG_CONCURRENCY = 2
 # An import holds one connection for its run's turn and needs others beside.
@@ -19,12 +20,13 @@ SPARE_CONNECTIONS = 4
 class HttpSettings:
     """Limits are those of one process of the service; ``workers`` says how many there are.
 
-    ``concurrency`` requests are worked on at a time, ``waiting`` more wait for their turn, and what
-    comes then is told to come again. ``rate_per_minute`` is that of one key; 0 sets no limit.
-    ``statement_timeout_s`` leaves a leg out of a search, ``deadline_s`` ends the request; imports
-    and index runs that a request waits for have ``long_deadline_s``. ``max_body_bytes`` is that of
-    every request but imports, which have ``max_import_bytes``. ``metrics_port`` 0 serves
-    ``/metrics`` beside all else. After ``grace_s`` a stop no longer waits for requests.
+    ``concurrency`` requests are worked on at a time, ``waiting`` more wait for their turn, and
+    what comes then is told to come again. ``rate_per_minute`` is that of one key; 0 sets no
+    limit. ``statement_timeout_s`` leaves a leg out of a search, ``deadline_s`` ends the
+    request; imports and index runs that a request waits for have ``long_deadline_s``.
+    ``max_body_bytes`` is that of every request but imports, which have ``max_import_bytes``.
+    ``metrics_port`` 0 serves ``/metrics`` beside all else. ``log`` is the form of its lines,
+    "json" or "text". After ``grace_s`` a stop no longer waits for requests.
     """
 
     host: str = DEFAULT_HOST
@@ -41,6 +43,7 @@ class HttpSettings:
     long_deadline_s: float = 3_600.0
     grace_s: float = 10.0
     metrics_port: int = 0
+    log: str = "json"
 
     def __post_init__(self) -> None:
         for name in ("statement_timeout_s", "deadline_s", "long_deadline_s", "grace_s"):
@@ -53,6 +56,8 @@ class HttpSettings:
         for name in ("waiting", "rate_per_minute", "max_query_chars"):
             if getattr(self, name) < 0:
                 raise InvalidInput(f"{name} must not be below 0, but is {getattr(self, name)!r}")
+        if self.log not in LOG_FORMS:
+            raise InvalidInput(f"log must be one of {', '.join(LOG_FORMS)}, not {self.log!r}")
         for name in ("port", "metrics_port"):
             if not 0 <= getattr(self, name) <= MOST_PORTS:
                 raise InvalidInput(f"{name} must be from 0 to {MOST_PORTS}")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -59,6 +59,14 @@ T = TypeVar("T")
 # Longer than any statement takes on a healthy server; a leg that needs more is left out.
 STATEMENT_TIMEOUT_S = 30.0
 
+Stage = Literal["open", "embed", "lexical", "vector", "join", "rules", "fuse", "fetch"]
+# Told how many seconds a stage of a search took; of one that is made again, each time.
+Observe = Callable[[Stage, float], None]
+
+
+def unobserved(_stage: Stage, _took_s: float) -> None:
+    """The observer that looks away."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
@@ -92,6 +100,7 @@ class Engine:
     is the database whose embedding cache is used, ``database`` where none is named, and
     ``cache_project`` whose questions these are there; ``usage`` writes there what they cost. A leg
     of which a statement takes longer than ``statement_timeout_s`` is absent from the outcome.
+    ``observe`` is told how long stages took.
     """
 
     database: Database
@@ -102,6 +111,7 @@ class Engine:
     cache_project: int | None = None
     usage: UsageLater | None = None
     statement_timeout_s: float = STATEMENT_TIMEOUT_S
+    observe: Observe = unobserved
 
     def charged(self, project_id: int | None) -> int | None:
         """Which project of the cache's database pays for questions of ``project_id``, if any."""
@@ -145,7 +155,8 @@ def searched(engine: Engine, request: SearchRequest, *, project: str) -> tuple[O
     def answer(found: Found, connection: AppConnection) -> tuple[Outcome, Found]:
         best, next_cursor = _page(found, request, after=cursor)
         ids, project_id = [r.candidate.id for r in best], found.project.id
-        rows = store.fetch_hits(connection, ids, project_id=project_id)
+        with _observed(engine, "fetch"):
+            rows = store.fetch_hits(connection, ids, project_id=project_id)
         explained = None
         if request.explain:
             by = held_synonyms(connection, ids, found.lexical, project_id=project_id)
@@ -277,11 +288,12 @@ def _find(
     that is late is left out the second time.
     """
     query = _checked_query(request)
-    with engine.database.session() as connection:
+    with _observed(engine, "open"), engine.database.session() as connection:
         tenant, space = _opening(connection, engine.embedder, project)
     hard = hard_filter(request, project_id=tenant.id)
     predicate = compile_filter(hard)  # what is refused is refused before it is embedded
-    embedding, degraded = _embed_query(engine, query, project=tenant, space=space)
+    with _observed(engine, "embed"):
+        embedding, degraded = _embed_query(engine, query, project=tenant, space=space)
     asked = _Asked(
         query=query,
         predicate=predicate,
@@ -324,9 +336,11 @@ def _found(
     if asked.space is not None:
         require_space(connection, corpus, space=asked.space, embedder=engine.embedder)
     vector, lexical = _legs(connection, engine, asked, corpus=corpus, profile=profile, late=late)
-    candidates, rulings = join_legs(vector, lexical), dict[UUID, Ruling]()
+    with _observed(engine, "join"):
+        candidates = join_legs(vector, lexical)
+    rulings = dict[UUID, Ruling]()
     if profile.rule_weight and "rules" not in late:
-        with _in_time("rules", engine.database.url):
+        with _in_time(engine, "rules"):
             rulings = ruling.rulings(connection, candidates, asked.rules, project_id=project_id)
         candidates = ruling.ruled(candidates, rulings)
     said = [*degraded, *lexical.degraded, *_index_state(corpus)]
@@ -335,10 +349,12 @@ def _found(
     if said and len(legs) < 2 and isinstance(profile.threshold, float):
         detail = f"the threshold of {profile.name} is for both legs and was not applied"
         said.append(Degraded(part="threshold", reason=said[0].reason, detail=detail))
+    with _observed(engine, "fuse"):
+        ranked = fuse(candidates, profile, legs=legs, scale=scale)
     return Found(
         project=asked.project,
         profile=profile,
-        ranked=fuse(candidates, profile, legs=legs, scale=scale),
+        ranked=ranked,
         legs=legs,
         scale=scale,
         vector=vector,
@@ -358,11 +374,11 @@ def _legs(
     late: Collection[str],
 ) -> tuple[VectorLeg, LexicalLeg]:
     """Both legs; one of those that are ``late`` is absent."""
-    project_id, url = asked.project.id, engine.database.url
+    project_id = asked.project.id
     embedding = None if "vector" in late else asked.embedding
     vector, lexical = VectorLeg(), LexicalLeg()
     if "lexical" not in late:
-        with _in_time("lexical", url):
+        with _in_time(engine, "lexical"):
             read = read_query(
                 connection,
                 asked.query,
@@ -380,7 +396,7 @@ def _legs(
                 embedding=embedding,
             )
     if embedding is not None:
-        with _in_time("vector", url):
+        with _in_time(engine, "vector"):
             vector = run_vector_leg(
                 connection,
                 asked.predicate,
@@ -393,9 +409,18 @@ def _legs(
 
 
 @contextmanager
-def _in_time(part: str, url: str) -> Generator[None]:
+def _observed(engine: Engine, stage: Stage) -> Generator[None]:
+    began = time.perf_counter()
     try:
-        with translated(url=url):
+        yield
+    finally:
+        engine.observe(stage, time.perf_counter() - began)
+
+
+@contextmanager
+def _in_time(engine: Engine, part: Stage) -> Generator[None]:
+    try:
+        with _observed(engine, part), translated(url=engine.database.url):
             yield
     except StatementTimeout as error:
         raise _Late(part, error.message) from error

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -18,7 +19,7 @@ from psycopg.sql import SQL
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from lastro.db.disk import disk_full, folder_of, is_full
-from lastro.db.work import current_work
+from lastro.db.work import Work, current_work
 from lastro.errors import (
     Conflict,
     Contention,
@@ -42,6 +43,11 @@ STATEMENT_TIMEOUT = "statement_timeout"
 CONNECT_TIMEOUT_S = 10
 # As long as a statement of a search may take: by then a connection is free, or none will be.
 POOL_TIMEOUT_S = 30.0
+# Who waits so long for a connection asks once whether the server is there at all.
+PATIENCE_S = 1.0
+# A connection that cannot be made is given up after this; the next one who needs it begins anew.
+# The pool waits twice as long from try to try, and would find a server back only minutes later.
+RECONNECT_S = 3.0
 # A tenth of PostgreSQL's usual max_connections, so that several processes fit beside each other.
 POOL_MAX_SIZE = 10
 # A connection that worked so lately is used again without asking the server whether it lives.
@@ -88,6 +94,16 @@ class _Pooled(Connection[TupleRow]):
     used_at = -math.inf
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolUse:
+    """Connections of a pool: all, those that work or are being made, and who waits for one."""
+
+    size: int
+    in_use: int
+    waiting: int
+    most: int
+
+
 class Database:
     """A pool of connections that work as the application's role, under row-level security.
 
@@ -105,6 +121,7 @@ class Database:
             max_size=max_size,
             open=False,
             timeout=timeout_s,
+            reconnect_timeout=RECONNECT_S,
             kwargs=_CONNECTION,
             configure=_configure,
             check=_check,
@@ -150,18 +167,7 @@ class Database:
     def session(self) -> Generator[AppConnection]:
         """A connection outside any transaction. Errors: as ``transaction``."""
         work = current_work()
-        timeout_s = None if work is None else work.remaining_s()
-        try:
-            connection = self._pool.getconn(timeout_s)
-        except PoolTimeout as error:
-            if work is not None:
-                work.remaining_s()
-            self._try_connection()
-            raise DatabaseUnavailable(
-                f"all {self._pool.max_size} connections of this process stayed in use for "
-                f"{self._pool.timeout:g} s",
-                remedy="try again when it has less to do",
-            ) from error
+        connection = self._lent(work)
         try:
             with (
                 translated(url=self.url),
@@ -171,6 +177,38 @@ class Database:
             connection.used_at = time.monotonic()
         finally:
             self._pool.putconn(connection)
+
+    def _lent(self, work: Work | None) -> _Pooled:
+        """A connection of the pool, which waits for one and does not say why it has none."""
+        limit_s = self._pool.timeout
+        left_s = None if work is None else work.remaining_s()
+        limit_s = limit_s if left_s is None else min(limit_s, left_s)
+        first_s = min(PATIENCE_S, limit_s)
+        try:
+            return self._pool.getconn(first_s)
+        except PoolTimeout:
+            self._try_connection()
+        try:
+            return self._pool.getconn(max(limit_s - first_s, 0.001))
+        except PoolTimeout as error:
+            if work is not None:
+                work.remaining_s()
+            raise DatabaseUnavailable(
+                f"all {self._pool.max_size} connections of this process stayed in use for "
+                f"{limit_s:g} s",
+                remedy="try again when it has less to do",
+            ) from error
+
+    def use(self) -> PoolUse:
+        """How many connections there are now, and who uses or awaits them."""
+        found = self._pool.get_stats()
+        size = found["pool_size"]
+        return PoolUse(
+            size=size,
+            in_use=max(size - found["pool_available"], 0),
+            waiting=found["requests_waiting"],
+            most=self._pool.max_size,
+        )
 
     @contextmanager
     def reserved(self) -> Generator[AppConnection]:

@@ -51,6 +51,11 @@ class Breaker:
         self._learn(None)
         return answer
 
+    def outage(self) -> ProviderError | None:
+        """What keeps callers from asking now; None where the next one asks."""
+        with self._lock:
+            return self._failure if self._retry_at > self._clock() else None
+
     def _refuse_while_open(self) -> None:
         with self._lock:
             if self._failure is None and not self._recall():

@@ -136,6 +136,10 @@ class OllamaEmbedder:
         finally:
             self._asking.meter = before
 
+    def outage(self) -> ProviderError | None:
+        """What keeps searches from asking the server now; None where nothing does."""
+        return self._breaker.outage()
+
     def identify(self) -> None:
         """Ask the server for its weights now. Errors: ProviderError, EmbedderMismatch."""
         self._breaker.watch(self._learn_patiently)

@@ -123,6 +123,10 @@ class Served(Protocol):
         """Within it, each request with texts that this thread makes goes through ``meter``."""
         ...
 
+    def outage(self) -> ProviderError | None:
+        """What keeps searches from asking the server now; None where nothing does."""
+        ...
+
     def identify(self) -> None:
         """Ask the server for its weights now.
 

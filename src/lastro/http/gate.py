@@ -21,7 +21,7 @@ from starlette.responses import Response
 
 from lastro.app import App
 from lastro.db.work import Work, working
-from lastro.errors import Forbidden, NotFound, RateLimited, TooLarge, Unauthenticated
+from lastro.errors import Busy, Forbidden, NotFound, RateLimited, TooLarge, Unauthenticated
 from lastro.http_settings import LONG_CONCURRENCY, HttpSettings
 from lastro.keys import Principal
 from lastro.roles import Action, permits
@@ -45,9 +45,9 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[None]:
-        """One's turn. Errors: RateLimited."""
+        """One's turn. Errors: Busy."""
         if self.taken >= self._places:
-            raise RateLimited(
+            raise Busy(
                 "the service has as much to do as it takes on",
                 retry_after_s=TURN_RETRY_S,
                 remedy="send the request again later",
@@ -67,8 +67,8 @@ class Gate:
         self._keys = app.keys
         self.settings = settings
         self.is_open = is_open
-        self._short = Turns(settings.concurrency, waiting=settings.waiting)
-        self._long = Turns(LONG_CONCURRENCY, waiting=settings.waiting)
+        self.short = Turns(settings.concurrency, waiting=settings.waiting)
+        self.long = Turns(LONG_CONCURRENCY, waiting=settings.waiting)
         self._rate = MovingWindowRateLimiter(MemoryStorage())
         rate = settings.rate_per_minute
         self._allowance = RateLimitItemPerMinute(rate) if rate else None
@@ -101,7 +101,7 @@ class Gate:
         self, request: Request, inner: Inner, *, action: Action, is_long: bool, is_import: bool
     ) -> Response:
         settings = self.settings
-        async with (self._long if is_long else self._short).turn():
+        async with (self.long if is_long else self.short).turn():
             await self._admit(request, action)
             body = await _read(
                 request,
@@ -119,6 +119,7 @@ class Gate:
 
     async def _admit(self, request: Request, action: Action) -> None:
         """Let in who may do ``action`` here. Errors: Unauthenticated, Forbidden, NotFound."""
+        request.state.is_open = self.is_open
         if self.is_open:
             return
         principal = await run_in_threadpool(self._principal, request)
@@ -191,6 +192,9 @@ async def _while_wanted(request: Request, inner: Inner, work: Work) -> Response:
         watch = asyncio.create_task(_stop_when_gone(request.receive, work))
         try:
             return await inner(request)
+        except asyncio.CancelledError:  # the service ends, and waited for it long enough
+            work.stop()
+            raise
         finally:
             watch.cancel()
             with suppress(asyncio.CancelledError):

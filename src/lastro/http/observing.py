@@ -1,16 +1,36 @@
-"""Every request has an id, and is told of in the log: never with its content or its key."""
+"""Every request has an id, is counted, and is told of in the log: never its content or its key."""
 
 import logging
 import re
 import time
 import uuid
+from collections.abc import Mapping
+from typing import Any
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lastro.errors import LastroError
+from lastro.http.metrics import Metrics
+from lastro.http.paths import name_of
+from lastro.types import Outcome
+
 LOG = logging.getLogger("lastro.http")
 HEADER = "X-Request-Id"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+# Refusals that say how the service is used; others are told by their status alone.
+_REASONS: Mapping[str, str] = {
+    "Busy": "turns",
+    "RateLimited": "rate",
+    "TooLarge": "body",
+    "Unauthenticated": "key",
+    "Forbidden": "role",
+    "WorkStopped": "deadline",
+    "StatementTimeout": "deadline",
+    "DatabaseUnavailable": "database",
+}
+# Methods that are counted by their name; a client may make up any other.
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 def request_id_of(request: Request) -> str:
@@ -18,21 +38,32 @@ def request_id_of(request: Request) -> str:
     return request.state.request_id
 
 
-class Observed:
-    """Tells the log, and the client, what became of each request."""
+def note_error(request: Request, error: LastroError) -> None:
+    """Have the log and the counts told why a request was refused."""
+    request.state.error = error
 
-    def __init__(self, inner: ASGIApp) -> None:
+
+def note_outcome(request: Request, outcome: Outcome) -> None:
+    """Have the log and the counts told what a search said of itself."""
+    request.state.outcome = outcome
+
+
+class Observed:
+    """Tells the log, the counts, and the client what became of each request."""
+
+    def __init__(self, inner: ASGIApp, metrics: Metrics) -> None:
         self._inner = inner
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
         if scope["type"] != "http":
             await self._inner(scope, receive, send)
             return
-        request_id = _id_of(scope)
-        scope.setdefault("state", {})["request_id"] = request_id
+        state = scope.setdefault("state", {})
+        state["request_id"] = _id_of(scope)
         began = time.perf_counter()
-        status = 500
+        status = 0
 
         async def told(message: Message) -> None:
             nonlocal status
@@ -40,23 +71,55 @@ class Observed:
                 status = message["status"]
                 message["headers"] = [
                     *message.get("headers", []),
-                    (HEADER.lower().encode(), request_id.encode()),
+                    (HEADER.lower().encode(), state["request_id"].encode()),
                 ]
             await send(message)
 
         try:
             await self._inner(scope, receive, told)
+        except Exception:
+            LOG.exception("fault", extra={"requestId": state["request_id"]})
         finally:
-            LOG.info(
-                "request",
-                extra={
-                    "requestId": request_id,
-                    "method": scope["method"],
-                    "route": _route_of(scope),
-                    "status": status,
-                    "tookMs": round((time.perf_counter() - began) * 1000, 1),
-                },
-            )
+            self._tell(scope, state, status=status, took_s=time.perf_counter() - began)
+
+    def _tell(self, scope: Scope, state: Mapping[str, Any], *, status: int, took_s: float) -> None:
+        route, method = _route_of(scope), scope["method"]
+        told = {
+            "requestId": state["request_id"],
+            "method": method,
+            "route": route,
+            # 0: its client went away before the answer.
+            "status": status,
+            "tookMs": round(took_s * 1000, 1),
+            **_whose(scope, state),
+        }
+        error, outcome = state.get("error"), state.get("outcome")
+        if error is not None:
+            told["code"] = error.code
+            reason = _REASONS.get(type(error).__name__)
+            if reason is not None:
+                self._metrics.refused(reason)
+        if outcome is not None:
+            degraded = [one.reason for one in outcome.degraded]
+            self._metrics.searched(degraded=degraded, is_gap=outcome.gap_id is not None)
+            if degraded:
+                told["degraded"] = degraded
+        LOG.info("request", extra=told)
+        self._metrics.answered(
+            route=route,
+            method=method if method in _METHODS else "other",
+            status=status,
+            took_s=took_s,
+        )
+
+
+def _whose(scope: Scope, state: Mapping[str, Any]) -> dict[str, str]:
+    """Whose request it was: a key's, or that of an open service for a project."""
+    principal = state.get("principal")
+    if principal is not None:
+        return {"keyId": principal.key_id, "project": principal.slug}
+    project = scope.get("path_params", {}).get("project") if state.get("is_open") else None
+    return {} if project is None else {"project": name_of(project)}
 
 
 def _id_of(scope: Scope) -> str:

@@ -21,7 +21,7 @@ class WithSlashes:
         raw: bytes = scope.get("raw_path") or b""
         if _SLASH.search(raw):
             path = unquote(_SLASH.sub(STAND_IN.encode(), raw).decode("ascii", "replace"))
-            scope = {**scope, "path": path}
+            scope["path"] = path  # in place: who is outside is told of the route in it
         await self._inner(scope, receive, send)
 
 

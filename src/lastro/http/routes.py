@@ -37,6 +37,7 @@ REFUSALS: Mapping[int, str] = {
     409: "It contradicts what is there.",
     413: "The body is larger than the service reads.",
     429: "Too much at once; `Retry-After` says when to come again.",
+    500: "A fault of the service; its log has it under the request's id.",
     503: "The database is unavailable, or the request's time is over.",
 }
 

@@ -1,13 +1,15 @@
 """The service of one process: its routes, their documentation, and how errors are told."""
 
+import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from typing import Any
 
 import anyio.to_thread
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,8 +18,9 @@ from lastro.app import App
 from lastro.errors import InvalidInput, LastroError, NotFound
 from lastro.http.answers import refusal
 from lastro.http.gate import Gate
-from lastro.http.health import add_health_routes
-from lastro.http.observing import Observed, request_id_of
+from lastro.http.health import WithMetrics, add_health_routes
+from lastro.http.metrics import Metrics
+from lastro.http.observing import Observed, note_error, request_id_of
 from lastro.http.paths import WithSlashes
 from lastro.http.reindexing import add_reindex_route
 from lastro.http.routes import ERROR, Routes
@@ -27,6 +30,8 @@ from lastro.http_settings import LONG_CONCURRENCY, HttpSettings
 
 # Threads for what looks after requests: keys, and clients that went away.
 SPARE_THREADS = 4
+# Of an embedded server that crashed; a look takes milliseconds.
+KEEP_UP_EVERY_S = 5.0
 
 
 def make_service(app: App, settings: HttpSettings, *, is_open: bool) -> Any:
@@ -37,8 +42,16 @@ def make_service(app: App, settings: HttpSettings, *, is_open: bool) -> Any:
         limiter = anyio.to_thread.current_default_thread_limiter()
         limiter.total_tokens = settings.concurrency + LONG_CONCURRENCY + SPARE_THREADS
         with app:
-            yield
+            keeper = asyncio.create_task(_keep_database_up(app))
+            try:
+                yield
+            finally:
+                keeper.cancel()
+                metrics.forget()
 
+    gate = Gate(app, settings, is_open=is_open)
+    metrics = Metrics(app, gate)
+    app.observe(metrics.stage)
     service = FastAPI(
         title="Lastro",
         summary="Retrieval you can cite.",
@@ -51,33 +64,50 @@ def make_service(app: App, settings: HttpSettings, *, is_open: bool) -> Any:
     )
     definitions: dict[str, Schema] = {"Error": ERROR}
     router = APIRouter()
-    routes = Routes(
-        router=router, gate=Gate(app, settings, is_open=is_open), definitions=definitions
-    )
+    routes = Routes(router=router, gate=gate, definitions=definitions)
     add_search_routes(routes, app, max_query_chars=settings.max_query_chars)
     add_reindex_route(routes, app)
     service.include_router(router)
-    add_health_routes(service, app)
+    add_health_routes(service, app, definitions)
     _tell_errors(service)
     _document(service, definitions)
-    return Observed(WithSlashes(service))
+    observed = Observed(WithSlashes(service), metrics)
+    return WithMetrics(observed, metrics, port=settings.metrics_port)
+
+
+async def _keep_database_up(app: App) -> None:
+    """Look after an embedded server for as long as the service runs."""
+    while app.settings.database_url is None:
+        await asyncio.sleep(KEEP_UP_EVERY_S)
+        with suppress(LastroError):  # the next request says what it is
+            await run_in_threadpool(app.keep_database_up)
 
 
 def _tell_errors(service: FastAPI) -> None:
     @service.exception_handler(LastroError)
     def _(request: Request, error: LastroError) -> Response:
-        return refusal(error, request_id=request_id_of(request))
+        return _refused(request, error)
 
     @service.exception_handler(RequestValidationError)
     def _(request: Request, error: RequestValidationError) -> Response:
-        return refusal(_not_understood(error), request_id=request_id_of(request))
+        return _refused(request, _not_understood(error))
 
     @service.exception_handler(HTTPException)
     def _(request: Request, error: HTTPException) -> Response:
-        said = refusal(_of_http(request, error), request_id=request_id_of(request))
+        said = _refused(request, _of_http(request, error))
         said.status_code = error.status_code
         said.headers.update(error.headers or {})
         return said
+
+    @service.exception_handler(Exception)
+    def _(request: Request, _error: Exception) -> Response:
+        fault = LastroError("the service failed", remedy="its log has the place, under this id")
+        return _refused(request, fault)
+
+
+def _refused(request: Request, error: LastroError) -> Response:
+    note_error(request, error)
+    return refusal(error, request_id=request_id_of(request))
 
 
 def _not_understood(error: RequestValidationError) -> InvalidInput:

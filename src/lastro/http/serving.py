@@ -2,22 +2,37 @@
 
 import gc
 import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from socket import AF_INET, AF_INET6, create_server, socket
+from types import FrameType
 
 import uvicorn
+from uvicorn.supervisors import Multiprocess
 
 from lastro.app import build
 from lastro.config import Settings, load_settings
 from lastro.errors import ConfigError
+from lastro.http.logs import set_up_log
+from lastro.http.metrics import FOLDER_VARIABLE
 from lastro.http.service import make_service
-from lastro.http_settings import LOOPBACK
+from lastro.http_settings import LOOPBACK, HttpSettings
 
 # Tells the processes that are started what their command was told.
 _OPEN = "LASTRO_SERVE_OPEN"
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+# As a shell tells of a process that a signal ended.
+_EXIT_KILLED = 130
 
 
 def serve(settings: Settings, *, is_open: bool) -> None:
-    """Answer requests until SIGTERM or SIGINT. Errors: those of ``lastro.app.build``, and
-    ConfigError where the database does not keep projects apart.
+    """Answer requests until SIGTERM or SIGINT; a second one ends at once, whatever runs.
+
+    Errors: those of ``lastro.app.build``; ConfigError, also where the database does not keep
+    projects apart.
     """
     http = settings.http
     if is_open and http.host not in LOOPBACK:
@@ -28,23 +43,29 @@ def serve(settings: Settings, *, is_open: bool) -> None:
     with build(settings) as app:  # what is wrong is said before anything listens
         app.require_walls()
     os.environ[_OPEN] = "1" if is_open else ""
-    uvicorn.run(
+    set_up_log(http.log)
+    config = uvicorn.Config(
         "lastro.http.serving:service",
         factory=True,
-        host=http.host,
-        port=http.port,
         workers=http.workers,
         timeout_graceful_shutdown=round(http.grace_s),
         access_log=False,
         server_header=False,
-        log_level="warning",
+        log_config=None,
     )
+    with _listening(http) as sockets:
+        if http.workers == 1:
+            _Alone(config).run(sockets)
+            return
+        with _counted_together():
+            _Several(config, sockets).run()
 
 
 def service() -> object:
     """The service of one process, as uvicorn asks for it."""
     settings = load_settings()
     http = settings.http
+    set_up_log(http.log)
     app = build(
         settings, connections=http.connections, statement_timeout_s=http.statement_timeout_s
     )
@@ -53,3 +74,74 @@ def service() -> object:
     gc.collect()
     gc.freeze()
     return made
+
+
+class _Alone(uvicorn.Server):
+    """The one process of a service."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's
+        """End in order; the second time at once. What ended in order is no failure."""
+        if self.should_exit:
+            os._exit(_EXIT_KILLED)
+        self.should_exit = True
+
+
+class _Several(Multiprocess):
+    """Watches the processes of a service, and ends them."""
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket]) -> None:
+        super().__init__(config, sockets)
+        self._is_told = False
+        for number in _ENDING:
+            signal.signal(number, self._end)
+
+    def run(self) -> None:
+        """Until it is told to end. Errors: ConfigError where a process does not start."""
+        super().run()
+        if not self._is_told:
+            raise ConfigError("the processes of the service do not start", remedy="see its log")
+
+    def _end(self, number: int, _frame: FrameType | None) -> None:
+        if self._is_told:
+            for process in self.processes:
+                process.process.kill()
+            os._exit(_EXIT_KILLED)
+        self._is_told = True
+        self.signal_queue.append(number)
+
+
+@contextmanager
+def _listening(http: HttpSettings) -> Generator[list[socket]]:
+    """The sockets of the service, and of its metrics where they have a port of their own."""
+    ports = [http.port] + ([http.metrics_port] if http.metrics_port else [])
+    sockets: list[socket] = []
+    try:
+        sockets.extend(_bound(http.host, port) for port in ports)
+        yield sockets
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def _bound(host: str, port: int) -> socket:
+    try:
+        bound = create_server((host, port), family=AF_INET6 if ":" in host else AF_INET)
+    except OSError as error:
+        raise ConfigError(
+            f"the service cannot listen on {host}, port {port}: {error.strerror}",
+            remedy="stop what listens there, or set another port",
+        ) from error
+    bound.set_inheritable(True)
+    return bound
+
+
+@contextmanager
+def _counted_together() -> Generator[None]:
+    """A folder in which the processes of the service count, and from which any adds up."""
+    folder = tempfile.mkdtemp(prefix="lastro-metrics-")
+    os.environ[FOLDER_VARIABLE] = folder
+    try:
+        yield
+    finally:
+        del os.environ[FOLDER_VARIABLE]
+        shutil.rmtree(folder, ignore_errors=True)

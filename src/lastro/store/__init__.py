@@ -166,6 +166,7 @@ from lastro.store.self_checks import (
     sample_rows,
     save_check,
 )
+from lastro.store.service import Backlog, backlog
 from lastro.store.sessions import (
     AddedEvents,
     RefusedEvent,
@@ -245,6 +246,7 @@ __all__ = [
     "ActiveEmbedder",
     "AddedEvents",
     "AppConnection",
+    "Backlog",
     "BegunJob",
     "ChunkRow",
     "Corpus",
@@ -289,6 +291,7 @@ __all__ = [
     "adopt_profile",
     "all_projects",
     "archived_rows",
+    "backlog",
     "begin_job",
     "begin_switch",
     "cache_embeddings",

@@ -1,0 +1,85 @@
+"""The log of the service: one line an event on stderr, without a value of any error."""
+
+import logging.config
+import sys
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+from pythonjsonlogger.json import JsonFormatter
+
+# Of a long way the end tells most.
+SHOWN_FRAMES = 12
+
+Caught = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+
+def set_up_log(form: str) -> None:
+    """Write this process's log to stderr as ``form``, "json" or "text"; uvicorn's lines too."""
+    logging.config.dictConfig(
+        {
+            "version": 1,
+            "disable_existing_loggers": False,
+            "formatters": {
+                "json": {
+                    "()": JsonLines,
+                    "fmt": "%(levelname)s %(name)s %(message)s",
+                    "rename_fields": {"levelname": "level", "name": "logger"},
+                    "timestamp": "at",
+                },
+                "text": {"()": TextLines, "fmt": "%(asctime)s %(levelname)s %(message)s"},
+            },
+            "handlers": {
+                "stderr": {
+                    "class": "logging.StreamHandler",
+                    "stream": sys.stderr,
+                    "formatter": form,
+                }
+            },
+            "root": {"level": "WARNING", "handlers": ["stderr"]},
+            "loggers": {
+                "lastro.http": {"level": "INFO"},
+                "uvicorn": {"level": "INFO", "handlers": []},
+                # Its connections come and go; what that means is in the answers.
+                "psycopg.pool": {"level": "ERROR"},
+            },
+        }
+    )
+
+
+def place_of(error: BaseException) -> str:
+    """An error's kinds and where it was raised, innermost last; its text may hold content."""
+    said: list[str] = []
+    seen: BaseException | None = error
+    while seen is not None:
+        frames = traceback.extract_tb(seen.__traceback__)[-SHOWN_FRAMES:]
+        where = " > ".join(f"{Path(one.filename).name}:{one.lineno} {one.name}" for one in frames)
+        said.append(f"{type(seen).__name__} at {where}")
+        seen = seen.__cause__ or seen.__context__
+    return "; from ".join(said)
+
+
+class JsonLines(JsonFormatter):
+    """A JSON object a line."""
+
+    def formatException(self, ei: Caught) -> str:  # noqa: N802 - logging's name
+        """The place alone."""
+        return "" if ei[1] is None else place_of(ei[1])
+
+
+class TextLines(logging.Formatter):
+    """A line for people: what happened, and the values that came with it."""
+
+    def formatException(self, ei: Caught) -> str:  # noqa: N802 - logging's name
+        """The place alone."""
+        return "" if ei[1] is None else place_of(ei[1])
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The message, and each value as ``name=value``."""
+        values = {key: value for key, value in vars(record).items() if key not in _OWN}
+        said = " ".join(f"{key}={value}" for key, value in values.items())
+        return f"{super().format(record)} {said}".rstrip().replace("\n", " ")
+
+
+# What every record has; the rest came with the event.
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}

@@ -1,0 +1,336 @@
+"""Operation of the service: readiness, metrics, and a log without content."""
+
+import io
+import json
+import logging
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psycopg
+import pytest
+from databases import address, scratch_database
+from ollama_server import Script, free_port, ollama
+from prometheus_client.parser import text_string_to_metric_families
+from repositories import commit
+from service import Service, running, settings_of
+
+from lastro.app import App, build, prepare_database
+from lastro.config import Settings
+from lastro.http import health
+from lastro.http.logs import set_up_log
+from lastro.ollama_settings import OllamaSettings
+from lastro.types import IndexRequest
+
+SEARCH = "/api/projects/harbour/rag/search"
+PAGES = {
+    "docs/crane.md": "# Crane\n\nThe crane lifts at dawn.\n",
+    "docs/quay.md": "# Quay\n\nThe quay is swept at noon.\n",
+}
+METRICS_PAGE = Path(__file__).parent.parent / "docs" / "reference" / "metrics.md"
+
+
+@dataclass(frozen=True)
+class Harbour:
+    """A database with the project ``harbour``, and the home beside it."""
+
+    url: str
+    home: Path
+
+    @property
+    def settings(self) -> Settings:
+        return settings_of(self.url, self.home)
+
+
+@pytest.fixture(scope="module", name="harbour")
+def _harbour(
+    server_url: str, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Harbour]:
+    with scratch_database(server_url, template=template) as name:
+        made = Harbour(address(server_url, dbname=name), tmp_path_factory.mktemp("ops") / "home")
+        prepare_database(made.settings)
+        commit(made.home.parent / "harbour", PAGES)
+        with build(made.settings) as app:
+            app.index(IndexRequest(path=made.home.parent / "harbour", project="harbour"))
+        yield made
+
+
+@pytest.fixture(scope="module", name="service")
+def _service(harbour: Harbour) -> Iterator[Service]:
+    with running(harbour.settings) as service:
+        yield service
+
+
+@pytest.fixture(autouse=True)
+def _unkept_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "KEPT_S", 0.0)
+
+
+def key_of(service: Service) -> str:
+    with build(service.settings) as app:
+        return app.keys.create("harbour", role="viewer").key
+
+
+def figures(service: Service) -> dict[str, float]:
+    """Every sample by its name and labels."""
+    with service.client() as client:
+        text = client.get("/metrics").text
+    return {
+        one.name + "".join(f" {value}" for _, value in sorted(one.labels.items())): one.value
+        for family in text_string_to_metric_families(text)
+        for one in family.samples
+    }
+
+
+# --- readiness
+
+
+def test_a_service_that_answers_whole_is_ready(service: Service) -> None:
+    with service.client() as client:
+        reply = client.get("/readyz")
+    assert reply.status_code == 200
+    said = reply.json()
+    assert said["status"] == "ready"
+    assert [(one["name"], one["status"]) for one in said["checks"]] == [
+        ("database", "ok"),
+        ("schema", "ok"),
+        ("vectors of", "ok"),
+    ]
+
+
+def test_a_database_of_another_embedder_is_not_ready(harbour: Harbour) -> None:
+    other = replace(harbour.settings, embedder="use-m3")
+    with running(other) as service, service.client() as client:
+        reply = client.get("/readyz")
+        assert client.get("/healthz").status_code == 200
+    assert (reply.status_code, reply.json()["status"]) == (503, "notReady")
+    failed = [one for one in reply.json()["checks"] if one["status"] == "fail"]
+    assert [one["name"] for one in failed] == ["vectors of"]
+    assert "LASTRO_EMBEDDER=deterministic" in failed[0]["remedy"]
+
+
+def test_a_schema_of_another_release_is_not_ready(harbour: Harbour, template: str) -> None:
+    with scratch_database(harbour.url, template=template) as name:
+        url = address(harbour.url, dbname=name)
+        with running(settings_of(url, harbour.home)) as service, service.client() as client:
+            assert client.get("/readyz").status_code == 200
+            with psycopg.connect(url) as connection:
+                connection.execute("UPDATE lastro.migrations SET checksum = 'x' WHERE version = 1")
+            reply = client.get("/readyz")
+    assert (reply.status_code, reply.json()["status"]) == (503, "notReady")
+    assert [one["name"] for one in reply.json()["checks"]] == ["database", "schema"]
+
+
+def test_a_hanging_embedder_is_degraded_and_is_not_paid_for_a_look(
+    harbour: Harbour, template: str, tmp_path: Path
+) -> None:
+    with scratch_database(harbour.url, template=template) as name:
+        script = Script()
+        with ollama(script) as host:
+            settings = replace(
+                settings_of(address(harbour.url, dbname=name), tmp_path / "home"),
+                embedder="ollama:nomic-embed-text",
+                ollama_host=host,
+                ollama=OllamaSettings(query_timeout_s=0.3),
+            )
+            prepare_database(settings)
+            commit(tmp_path / "harbour", PAGES)
+            with build(settings) as app:
+                app.index(IndexRequest(path=tmp_path / "harbour", project="harbour"))
+            paid = len(script.requests)
+            with running(settings) as service, service.client() as client:
+                alive = client.get("/readyz")
+                script.delay_s = 60.0  # until the test is over
+                dead = client.get("/readyz")
+                looks = script.looks
+                again = client.get("/readyz")
+    assert [one.json()["status"] for one in (alive, dead, again)] == [
+        "ready",
+        "degraded",
+        "degraded",
+    ]
+    assert {one.status_code for one in (alive, dead, again)} == {200}
+    assert len(script.requests) == paid
+    assert script.looks == looks  # known to be away, it is left alone
+
+
+def test_probes_that_come_together_cost_one_look(
+    harbour: Harbour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[float] = []
+    look = App.readiness
+
+    def counted(app: App) -> object:
+        looks.append(time.monotonic())
+        return look(app)
+
+    monkeypatch.setattr(health, "KEPT_S", 60.0)
+    monkeypatch.setattr(App, "readiness", counted)
+    with running(harbour.settings) as service, service.client() as client:
+        assert {client.get("/readyz").status_code for _ in range(5)} == {200}
+    assert len(looks) == 1
+
+
+# --- metrics
+
+
+def test_requests_stages_and_refusals_are_counted_by_route(harbour: Harbour) -> None:
+    with running(harbour.settings) as service:
+        with service.client(key_of(service)) as client:
+            assert client.post(SEARCH, json={"query": "crane"}).status_code == 200
+            assert client.post(SEARCH, json={"query": "zebra"}).json()["hits"] == []
+            assert client.post(SEARCH, json={"query": ""}).status_code == 400
+        with service.client() as client:
+            assert client.post(SEARCH, json={"query": "crane"}).status_code == 401
+            assert client.get("/nix/crane").status_code == 404
+        found = figures(service)
+    route = "/api/projects/{project}/rag/search"
+    requests = "lastro_http_requests_total"
+    assert found[f"{requests} POST {route} 200"] == 2
+    assert found[f"{requests} POST {route} 400"] == 1
+    assert found[f"{requests} POST {route} 401"] == 1
+    assert found[f"{requests} GET none 404"] == 1
+    assert found[f"lastro_http_request_seconds_count POST {route}"] == 4
+    assert found["lastro_http_refused_total key"] == 1
+    stages = ("open", "embed", "lexical", "vector", "join", "fuse", "fetch")
+    assert {
+        stage: found[f"lastro_search_seconds_count {stage}"] for stage in stages
+    } == dict.fromkeys(stages, 2)
+    assert found["lastro_gaps_total"] == 1
+    assert found["lastro_open_gaps"] == 1
+    assert found["lastro_database_up"] == 1
+    assert 0 <= found["lastro_index_age_seconds"] < 600
+    assert found["lastro_pool_connections most"] == 22  # 16 turns, 2 long ones, 4 beside
+    assert found["lastro_http_turns short"] == 0
+
+
+def test_the_reference_names_every_metric_with_its_labels_and_no_other(service: Service) -> None:
+    with service.client(key_of(service)) as client:
+        client.post(SEARCH, json={"query": "crane"})
+        text = client.get("/metrics").text
+    page = METRICS_PAGE.read_text(encoding="utf-8")
+    documented = set(re.findall(r"^\| `(lastro_\w+)`", page, re.M))
+    there = {
+        one for one in re.findall(r"^# TYPE (\w+) ", text, re.M) if not one.endswith("_created")
+    }
+    assert there == documented
+
+
+def test_no_label_holds_a_name_a_question_or_a_key(service: Service) -> None:
+    key = key_of(service)
+    with service.client(key) as client:
+        client.post(SEARCH, json={"query": "swept at noon"})
+        client.get("/api/projects/harbour/rag/coverage")
+        text = client.get("/metrics").text
+    words = ("harbour", "swept", key, key.rpartition("_")[2])
+    assert [word for word in words if word in text] == []
+
+
+def test_without_a_database_the_counts_are_still_told(harbour: Harbour, template: str) -> None:
+    with scratch_database(harbour.url, template=template) as name:
+        settings = settings_of(address(harbour.url, dbname=name), harbour.home)
+        with running(settings) as service:
+            with psycopg.connect(harbour.url, autocommit=True) as owner:
+                owner.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+                owner.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+                    [name],
+                )
+                found = figures(service)
+                with service.client() as client:
+                    ready = client.get("/readyz")
+                owner.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+            recovered = _until_ready(service)
+    assert found["lastro_database_up"] == 0
+    assert "lastro_open_gaps" not in found
+    assert found["lastro_pool_connections most"] == 22
+    assert (ready.status_code, ready.json()["checks"][0]["name"]) == (503, "database")
+    assert recovered
+
+
+def _until_ready(service: Service) -> bool:
+    until = time.monotonic() + 20
+    with service.client() as client:
+        while time.monotonic() < until:
+            if client.get("/readyz").status_code == 200:
+                return True
+            time.sleep(0.05)
+    return False
+
+
+def test_metrics_may_have_a_port_of_their_own(harbour: Harbour) -> None:
+    limits = {"metrics_port": free_port()}
+    with running(harbour.settings, http=limits) as service, service.client() as client:
+        assert client.get("/metrics").status_code == 404
+
+
+# --- the log
+
+
+@pytest.fixture(name="log")
+def _log(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
+    """What the service writes to stderr as JSON."""
+    written = io.StringIO()
+    monkeypatch.setattr("sys.stderr", written)
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    set_up_log("json")
+    yield written
+    root.handlers[:], root.level = before
+
+
+def lines(log: io.StringIO) -> list[dict[str, object]]:
+    return [json.loads(line) for line in log.getvalue().splitlines()]
+
+
+def test_a_request_is_a_line_of_the_log_without_its_question_or_its_key(
+    harbour: Harbour, log: io.StringIO
+) -> None:
+    with build(harbour.settings) as app:
+        made = app.keys.create("harbour", role="viewer")
+    key, key_id = made.key, made.id
+    with (
+        running(harbour.settings) as service,
+        service.client(key, headers={"X-Request-Id": "mine-7"}) as client,
+    ):
+        assert client.post(SEARCH, json={"query": "swept at noon"}).status_code == 200
+    [said] = [one for one in lines(log) if one["message"] == "request"]
+    took_ms = said.pop("tookMs")
+    assert isinstance(took_ms, float)
+    assert said.pop("at")
+    assert said == {
+        "level": "INFO",
+        "logger": "lastro.http",
+        "message": "request",
+        "requestId": "mine-7",
+        "method": "POST",
+        "route": "/api/projects/{project}/rag/search",
+        "status": 200,
+        "project": "harbour",
+        "keyId": key_id,
+    }
+    secret = key.rpartition("_")[2]
+    assert [word for word in ("swept", "quay", secret, key) if word in log.getvalue()] == []
+
+
+def test_a_fault_is_told_by_its_place_and_not_by_its_values(
+    harbour: Harbour, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ValueError("the crane lifts at dawn")
+
+    monkeypatch.setattr(App, "search", broken)
+    with running(harbour.settings) as service, service.client(key_of(service)) as client:
+        reply = client.post(SEARCH, json={"query": "crane"}, headers={"X-Request-Id": "mine-8"})
+    assert reply.status_code == 500
+    assert (reply.json()["error"]["code"], reply.json()["error"]["requestId"]) == (
+        "INTERNAL",
+        "mine-8",
+    )
+    [fault] = [one for one in lines(log) if one["message"] == "fault"]
+    assert fault["requestId"] == "mine-8"
+    assert "ValueError at " in str(fault["exc_info"])
+    assert "test_http_operation.py" in str(fault["exc_info"])
+    assert "crane" not in log.getvalue()
