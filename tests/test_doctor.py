@@ -13,6 +13,7 @@ from rows import add_chunk, add_project
 from lastro import store
 from lastro.app import App, build, diagnose
 from lastro.config import Settings
+from lastro.db.migrate import SchemaState
 from lastro.db.pool import Database, connect
 from lastro.doctor import check_disk, check_jobs, check_log, check_machine, check_vectors, examine
 from lastro.embedders.ollama import OllamaEmbedder
@@ -24,6 +25,7 @@ from lastro.server_checks import (
     check_indexes,
     check_pgvector,
     check_roles,
+    check_schema,
     check_server,
     check_shared_memory,
     check_walls,
@@ -81,6 +83,21 @@ def test_pgvector_is_judged_by_its_version(version: str | None, status: str):
 )
 def test_a_server_is_judged_by_version_and_encoding(changes: dict, status: str):
     assert check_server(replace(SOUND_SERVER, **changes)).status == status
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "detail"),
+    [
+        (SchemaState(at=20, known=20, waiting=0), "ok", "step 20"),
+        (SchemaState(at=21, known=20, waiting=0), "ok", "step 21, 1 newer than this release"),
+        (SchemaState(at=20, known=22, waiting=2), "warn", "step 20; migrations that wait: 2"),
+    ],
+)
+def test_an_upgrade_that_was_not_finished_is_told(
+    state: SchemaState, status: str, detail: str
+) -> None:
+    check = check_schema(state)
+    assert (check.status, check.detail) == (status, detail)
 
 
 @pytest.mark.parametrize(

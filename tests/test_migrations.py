@@ -17,10 +17,17 @@ from psycopg.sql import SQL, Identifier, Literal
 from rows import add_chunk, add_project
 
 from lastro.db.binaries import find_binaries
-from lastro.db.migrate import ADMINISTRATOR_RUNS, lock_schema, migrate, require_current
+from lastro.db.migrate import (
+    ADMINISTRATOR_RUNS,
+    SchemaState,
+    lock_schema,
+    migrate,
+    require_current,
+    schema_state,
+)
 from lastro.db.pool import Database, connect
 from lastro.errors import DatabaseUnavailable, SchemaOutOfDate
-from lastro.sql import Migration, load_migrations
+from lastro.sql import Migration, Phase, load_migrations, phase_of
 from lastro.store import add_vector_column
 
 STEPS = load_migrations()
@@ -55,8 +62,8 @@ for line in sys.stdin:
 """
 
 
-def extra(version: int, text: str) -> Migration:
-    return Migration(version, f"extra_{version}", text, checksum=f"{version:064}")
+def extra(version: int, text: str, *, phase: Phase = "pre") -> Migration:
+    return Migration(version, f"extra_{version}", text, f"{version:064}", phase)
 
 
 MigrateTogether = Callable[[Sequence[str]], list[str]]
@@ -191,7 +198,7 @@ def test_a_missing_step_in_between_is_refused(owner_url: str) -> None:
 
 
 def test_a_newer_schema_is_refused_with_the_remedy(owner_url: str) -> None:
-    migrate(owner_url, steps=(*STEPS, extra(len(STEPS) + 1, "SELECT 1")))
+    migrate(owner_url, steps=(*STEPS, extra(len(STEPS) + 1, "SELECT 1", phase="post")))
     with pytest.raises(SchemaOutOfDate, match="newer than this release") as caught:
         migrate(owner_url)
     assert "install the newer release" in str(caught.value.remedy)
@@ -206,6 +213,95 @@ def test_a_program_refuses_an_empty_database_and_names_the_command(empty_url: st
 def test_the_application_s_role_can_tell_that_the_schema_is_current(app_database: Database) -> None:
     with app_database.session() as connection:
         require_current(connection)
+
+
+# --- phases
+
+LAST = len(STEPS)
+ADDS = extra(LAST + 1, "CREATE TABLE lastro.later (id bigint)")
+DROPS = extra(LAST + 2, "DROP TABLE lastro.later", phase="post")
+NEXT = extra(LAST + 3, "CREATE TABLE lastro.last (id bigint)")
+
+
+def current(url: str) -> SchemaState:
+    """The state of a schema that this program can work with."""
+    with connect(url) as connection:
+        require_current(connection)
+        return schema_state(connection)
+
+
+@pytest.mark.parametrize(
+    ("text", "phase"),
+    [
+        ("-- What it is for.\n-- phase: post\nSELECT 1", "post"),
+        ("-- phase: pre\nSELECT 1", "pre"),
+        ("SELECT 1 -- phase: post", "pre"),  # no line of its own
+    ],
+)
+def test_a_step_says_in_a_line_when_it_may_run(text: str, phase: Phase) -> None:
+    assert phase_of(text) == phase
+
+
+@pytest.mark.parametrize("text", ["-- phase: after", "-- phase:", "-- phase: pre\n-- phase: post"])
+def test_a_step_that_says_it_wrongly_is_refused(text: str) -> None:
+    with pytest.raises(AssertionError, match="phase"):
+        phase_of(text)
+
+
+def test_what_the_former_release_cannot_work_beside_waits_with_all_that_comes_after(
+    owner_url: str,
+) -> None:
+    newer = (*STEPS, ADDS, DROPS, NEXT)
+    assert migrate(owner_url, steps=newer, finish=False) == 1
+    assert current(owner_url) == SchemaState(at=LAST + 1, known=LAST, waiting=0)
+    assert migrate(owner_url, steps=newer, finish=False) == 0
+    assert migrate(owner_url, steps=newer) == 2
+    with pytest.raises(SchemaOutOfDate, match=f"step {LAST + 3}, newer"):
+        current(owner_url)
+
+
+def test_nothing_waits_in_a_database_that_nobody_serves(empty_url: str) -> None:
+    newer = (*STEPS, ADDS, DROPS)
+    assert migrate(empty_url, steps=newer, finish=False) == LAST + 2
+
+
+def test_the_newer_release_works_while_its_last_steps_wait(
+    owner_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = (*STEPS, ADDS, DROPS)
+    migrate(owner_url, steps=newer, finish=False)
+    monkeypatch.setattr("lastro.db.migrate.load_migrations", lambda: newer)
+    assert current(owner_url) == SchemaState(at=LAST + 1, known=LAST + 2, waiting=1)
+
+
+def test_a_newer_release_whose_first_steps_are_missing_does_not_work(
+    owner_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lastro.db.migrate.load_migrations", lambda: (*STEPS, ADDS, DROPS))
+    with pytest.raises(SchemaOutOfDate, match="not the one this release"):
+        current(owner_url)
+
+
+def test_a_ledger_without_phases_gets_them_with_the_next_step(owner_url: str) -> None:
+    fresh = schema_of(owner_url)
+    run(owner_url, "ALTER TABLE lastro.migrations DROP COLUMN phase")
+    assert current(owner_url).at == LAST
+    migrate(owner_url, steps=(*STEPS, extra(LAST + 1, "SELECT 1")))
+    assert schema_of(owner_url) == fresh
+
+
+def test_who_waits_for_a_table_lets_others_pass_meanwhile(owner_url: str) -> None:
+    alters = extra(LAST + 1, "ALTER TABLE lastro.gaps ADD COLUMN later text")
+    with ThreadPoolExecutor(1) as thread, psycopg.connect(owner_url) as reader:
+        reader.execute("SELECT FROM lastro.gaps")
+        altered = thread.submit(migrate, owner_url, steps=(*STEPS, alters), lock_wait_s=0.1)
+        with psycopg.connect(owner_url, autocommit=True) as watch:
+            locks.wait_until(watch, locks.WAITED_FOR, there_are=1)
+            # Behind a waiting ALTER TABLE; it gives up its place in time.
+            watch.execute("SET statement_timeout = '15s'; SELECT FROM lastro.gaps")
+        assert not altered.done()
+        reader.rollback()
+        assert altered.result(SOON_S) == 1
 
 
 # --- several at once

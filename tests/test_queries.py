@@ -492,8 +492,8 @@ UTILITY = {
     "add_vector_column", "add_vector_index", "analyze_chunks", "copy_rows", "create_database",
     "create_extension", "create_ledger", "create_scratch", "drop_abandoned", "drop_scratch",
     "drop_staged_rows", "own_database", "settle", "settle_database", "stage_rows", "vacuum_erased",
-    "copy_events", "drop_staged_events", "stage_events", "add_next_columns", "drop_next_columns",
-    "drop_next_index", "index_missing", "index_next", "lock_searches",
+    "add_phase", "copy_events", "drop_staged_events", "stage_events", "add_next_columns",
+    "drop_next_columns", "drop_next_index", "index_missing", "index_next", "lock_searches",
     "swap_vectors", "vacuum_switched", "validate_next",
 }  # fmt: skip
 OWNERS = {
@@ -645,6 +645,7 @@ PARAMETERS: dict[str, Any] = {
     "space": 1,
     "starts": [str(SOME_ID)],
     "started_at": datetime(2026, 1, 1, tzinfo=UTC),
+    "phase": "pre",
     "state": "complete",
     "status": "published",
     "table": "chunks",

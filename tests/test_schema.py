@@ -598,3 +598,14 @@ def test_whatever_the_search_path_the_queues_functions_find_its_tables(
 def test_no_extension_but_pgvector_is_needed(schema: psycopg.Connection) -> None:
     found = schema.execute("SELECT extname FROM pg_extension ORDER BY extname").fetchall()
     assert found == [("plpgsql",), ("vector",)]
+
+
+# --- steps
+
+# Those of the first release, before which nothing served.
+WITHOUT_PHASE = 20
+
+
+def test_every_later_step_says_whether_the_former_release_may_serve_beside_it() -> None:
+    later = load_migrations()[WITHOUT_PHASE:]
+    assert [step.name for step in later if "\n-- phase: " not in f"\n{step.text}"] == []

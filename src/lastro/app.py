@@ -19,7 +19,7 @@ from lastro import search as searching
 from lastro.adoption import ProfileVersions
 from lastro.config import Settings
 from lastro.db.embedded import EmbeddedPostgres
-from lastro.db.migrate import migrate, require_current
+from lastro.db.migrate import migrate, require_current, schema_state
 from lastro.db.pool import GRANT, POOL_MAX_SIZE, Database, connect
 from lastro.embedders import Embedder, build_embedder, configured
 from lastro.errors import InvalidInput, LastroError
@@ -78,21 +78,31 @@ def embedded(settings: Settings) -> EmbeddedPostgres:
     )
 
 
-def prepare_database(settings: Settings) -> int:
+def prepare_database(settings: Settings, *, finish: bool = False) -> int:
     """Create, start and migrate what the settings name; returns the migrations applied.
 
-    On a server the vector column and its index are made for the embedder that is set, so that
-    indexing never needs the owner. Errors: DatabaseUnavailable, SchemaOutOfDate, EmbedderMismatch.
+    On a server those that the former release cannot work beside wait until ``finish``, and the
+    vector column and its index are made for the embedder that is set, so that indexing never needs
+    the owner. Errors: DatabaseUnavailable, SchemaOutOfDate, EmbedderMismatch.
     """
     from lastro.writing import ensure_vector_column, ensure_vector_index
 
     url = owner_url(settings)
-    applied = migrate(url)
+    applied = migrate(url, finish=finish or settings.database_url is None)
     if settings.database_url is not None:
         embedder = _embedder(settings)
         ensure_vector_column(url, embedder)
         ensure_vector_index(url)
     return applied
+
+
+def waiting_migrations(settings: Settings) -> int:
+    """How many steps wait until no process of the former release is left.
+
+    Errors: DatabaseUnavailable, SchemaOutOfDate.
+    """
+    with connect(owner_url(settings)) as connection:
+        return schema_state(connection).waiting
 
 
 def _embedder(settings: Settings) -> Embedder:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lastro import store
 from lastro.db import postmaster as pm
+from lastro.db.migrate import schema_state
 from lastro.db.pool import Database
 from lastro.embedders import Embedder, Served
 from lastro.embedding import require_same
@@ -24,6 +25,7 @@ from lastro.server_checks import (
     check_pgvector,
     check_rights,
     check_roles,
+    check_schema,
     check_server,
     check_shared_memory,
     check_walls,
@@ -61,6 +63,7 @@ def examine(
     Errors: DatabaseUnavailable.
     """
     with database.transaction() as connection:
+        schema = schema_state(connection)
         facts = store.server_facts(connection)
         roles = store.role_facts(connection)
         unwalled = store.unwalled_tables(connection)
@@ -73,6 +76,7 @@ def examine(
     states = list_states(database)
     return [
         check_server(facts),
+        check_schema(schema),
         check_pgvector(facts.vector_version),
         *check_shared_memory(facts, shm_bytes=_shm_bytes()),
         check_roles(roles, embedded=embedded),

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lastro.db.migrate import MIN_SERVER_VERSION, MIN_VECTOR_VERSION
+from lastro.db.migrate import MIN_SERVER_VERSION, MIN_VECTOR_VERSION, SchemaState
 from lastro.db.pool import APP_ROLE
 from lastro.store import IndexFacts, RoleFacts, ServerFacts, TableFacts
 from lastro.types import Check
@@ -31,6 +31,20 @@ def check_server(facts: ServerFacts) -> Check:
     elif facts.encoding != "UTF8":
         remedy = "make a database with ENCODING 'UTF8' TEMPLATE template0, and index into that"
     return Check(name="server", status="fail" if remedy else "ok", detail=detail, remedy=remedy)
+
+
+def check_schema(state: SchemaState) -> Check:
+    """Whether an upgrade was begun and not finished."""
+    ahead = f", {state.at - state.known} newer than this release" if state.at > state.known else ""
+    return Check(
+        name="schema",
+        status="warn" if state.waiting else "ok",
+        detail=f"step {state.at}{ahead}"
+        + (f"; migrations that wait: {state.waiting}" if state.waiting else ""),
+        remedy="when no process of the former release runs any more, run `lastro init --finish`"
+        if state.waiting
+        else None,
+    )
 
 
 def check_pgvector(found: str | None) -> Check:

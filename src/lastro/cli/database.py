@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from lastro.app import embedded, prepare_database
+from lastro.app import embedded, prepare_database, waiting_migrations
 from lastro.cli.options import Format, FormatOption
 from lastro.cli.output import print_data, print_json, print_step, print_warning
 from lastro.cli.tables import pairs
@@ -17,11 +17,25 @@ from lastro.wire import to_json
 app = typer.Typer(help="Start, stop or describe the embedded server.")
 
 
-def init(*, format_: FormatOption = Format.TABLE) -> None:
+def init(
+    *,
+    finish: Annotated[
+        bool,
+        typer.Option("--finish", help="Also do what waits until the former release is gone."),
+    ] = False,
+    format_: FormatOption = Format.TABLE,
+) -> None:
     """Create or migrate the schema; needed only on your own server."""
-    applied = prepare_database(load_settings())
+    settings = load_settings()
+    applied = prepare_database(settings, finish=finish)
+    waiting = waiting_migrations(settings)
+    if waiting:
+        print_warning(
+            f"migrations that wait: {waiting}; when no process of the former release runs any "
+            "more, run `lastro init --finish`"
+        )
     if format_ is Format.JSON:
-        print_json({"migrationsApplied": applied})
+        print_json({"migrationsApplied": applied, "migrationsWaiting": waiting})
     elif applied:
         print_data([f"the schema is ready; migrations applied: {applied}"])
     else:

@@ -1,36 +1,83 @@
-"""Forward-only migrations: plain files, checksummed, applied under one advisory lock."""
+"""Forward-only migrations: plain files, checksummed, applied under one advisory lock.
 
+A ``pre`` step is safe while the former release serves, a ``post`` step is not: it, and all that
+comes after it, waits until a migration is told to finish; see docs/adr/0041.
+"""
+
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import psycopg
 from psycopg import Connection, IsolationLevel
 from psycopg.rows import TupleRow, class_row
 
-from lastro.db.pool import APP_ROLE, connect
-from lastro.errors import DatabaseUnavailable, SchemaOutOfDate
-from lastro.sql import Migration, load_migrations, load_queries
+from lastro.db.pool import APP_ROLE, connect, set_local
+from lastro.errors import Contention, DatabaseUnavailable, SchemaOutOfDate
+from lastro.sql import Migration, Phase, load_migrations, load_queries
 
 # Arbitrary, fixed: every process of every release takes the same lock.
 SCHEMA_LOCK = 7_125_901_304
 # What stands before the statements in a remedy.
 ADMINISTRATOR_RUNS = "an administrator must run, in this database:"
+# Who waits to alter a table stops all that come for it after him, so he waits for a moment only,
+# lets them pass for another, and tries again: for two minutes in all.
+LOCK_WAIT_S, LOCK_ATTEMPTS = 2.0, 30
 MIN_SERVER_VERSION = 150_000
 MIN_VECTOR_VERSION = (0, 8)
 
 
-def migrate(url: str, *, steps: Sequence[Migration] | None = None) -> int:
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    """A step that the ledger holds, which this program may not know."""
+
+    version: int
+    checksum: str
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaState:
+    """The step that a schema is at, the last one that this program knows, and how many steps of
+    its own wait until the former release is gone.
+    """
+
+    at: int
+    known: int
+    waiting: int
+
+
+def migrate(
+    url: str,
+    *,
+    steps: Sequence[Migration] | None = None,
+    finish: bool = True,
+    lock_wait_s: float = LOCK_WAIT_S,
+) -> int:
     """Bring the schema at ``url`` up to ``steps``; returns the number of steps applied.
 
-    ``steps`` are this program's where none are given. Any number of processes may call it at
-    once: one works, the others wait and find it done. All or nothing is applied.
+    ``steps`` are this program's where none are given. Without ``finish`` it stops before the first
+    ``post`` step, except on an empty database, which nobody serves. Any number of processes may
+    call it at once: one works, the others wait and find it done. All or nothing is applied. A
+    table that is in use is waited for in turns of ``lock_wait_s``, between which others pass.
     Errors: SchemaOutOfDate where the schema is newer or was altered, DatabaseUnavailable where
     the role lacks rights, with the statements for an administrator; nothing is then created.
+    Contention where a table stays in use.
     """
     known = load_migrations() if steps is None else steps
+    for _ in range(1, LOCK_ATTEMPTS):
+        try:
+            return _migrate(url, known, finish=finish, lock_wait_s=lock_wait_s)
+        except Contention:
+            time.sleep(lock_wait_s)
+    return _migrate(url, known, finish=finish, lock_wait_s=lock_wait_s)
+
+
+def _migrate(url: str, known: Sequence[Migration], *, finish: bool, lock_wait_s: float) -> int:
     with connect(url) as connection:
         _require_server(connection)
-        if not _pending(_applied(connection), known):
+        if not _pending(_applied(connection), known, finish=finish):
             return 0
         connection.rollback()
         # Whatever the database's default: after the wait, what others did must be seen.
@@ -38,9 +85,12 @@ def migrate(url: str, *, steps: Sequence[Migration] | None = None) -> int:
         with connection.transaction():
             lock_schema(connection)
             applied = _applied(connection)
-            pending = _pending(applied, known)
+            pending = _pending(applied, known, finish=finish)
             if pending and not applied:
                 _prepare(connection)
+            if pending:
+                set_local(connection, settings={"lock_timeout": f"{round(lock_wait_s * 1000)}ms"})
+                connection.execute(load_queries("migrations")["add_phase"])
             for step in pending:
                 _apply(connection, step)
         return len(pending)
@@ -52,47 +102,66 @@ def lock_schema(connection: Connection[TupleRow]) -> None:
 
 
 def require_current(connection: Connection[TupleRow]) -> None:
-    """Refuse a database whose schema is not exactly this program's.
+    """Refuse a database whose schema this program cannot work with.
 
+    Its own ``post`` steps may wait, and a newer release's ``pre`` steps may be there already.
     Errors: SchemaOutOfDate.
     """
-    if _pending(_applied(connection), load_migrations()):
+    if _pending(_applied(connection), load_migrations(), finish=False):
         raise SchemaOutOfDate(
             "this database's schema is not the one this release of Lastro works with",
             remedy="run `lastro init`, as the owner of the tables (LASTRO_ADMIN_DATABASE_URL)",
         )
 
 
-def _applied(connection: Connection[TupleRow]) -> list[tuple[int, str]]:
+def schema_state(connection: Connection[TupleRow]) -> SchemaState:
+    """How far the schema is. Errors: SchemaOutOfDate where it is not one of this program's."""
+    known, applied = load_migrations(), _applied(connection)
+    waiting = len(_pending(applied, known, finish=True))
+    return SchemaState(at=len(applied), known=len(known), waiting=waiting)
+
+
+def _applied(connection: Connection[TupleRow]) -> list[_Applied]:
     queries = load_queries("migrations")
     exists = connection.execute(queries["migrations_exist"]).fetchone()
     if exists is None or not exists[0]:
         return []
-    return [(row[0], row[1]) for row in connection.execute(queries["applied_migrations"])]
+    return [_Applied(*row) for row in connection.execute(queries["applied_migrations"])]
 
 
-def _pending(applied: Sequence[tuple[int, str]], known: Sequence[Migration]) -> Sequence[Migration]:
-    if len(applied) > len(known):
+def _pending(
+    applied: Sequence[_Applied], known: Sequence[Migration], *, finish: bool
+) -> Sequence[Migration]:
+    """The steps to apply, in order. Errors: SchemaOutOfDate where this program cannot go on."""
+    if any(step.phase == "post" for step in applied[len(known) :]):
         raise SchemaOutOfDate(
             f"this database's schema is at step {len(applied)}, newer than this release of "
             f"Lastro, which knows {len(known)}",
             remedy="install the newer release that migrated it",
         )
-    for (version, checksum), migration in zip(applied, known, strict=False):
-        if (version, checksum) != (migration.version, migration.checksum):
+    for step, migration in zip(applied, known, strict=False):
+        if (step.version, step.checksum) != (migration.version, migration.checksum):
             raise SchemaOutOfDate(
                 f"migration {migration.version:04} of this database is not the one this release "
                 "carries (its checksum differs)",
                 remedy="install the release that made this database, or index into a new one",
             )
-    return known[len(applied) :]
+    pending = known[len(applied) :]
+    if finish or not applied:
+        return pending
+    return list(takewhile(lambda step: step.phase == "pre", pending))
 
 
 def _apply(connection: Connection[TupleRow], step: Migration) -> None:
     connection.execute(step.text.encode())
     connection.execute(
         load_queries("migrations")["record_migration"],
-        {"version": step.version, "name": step.name, "checksum": step.checksum},
+        {
+            "version": step.version,
+            "name": step.name,
+            "checksum": step.checksum,
+            "phase": step.phase,
+        },
     )
 
 

@@ -1,7 +1,8 @@
 """Named queries and migrations, kept in ``.sql`` files beside this loader.
 
 A query file holds blocks that begin with ``-- name: <name>``; ``{slot}`` marks what is composed
-with ``psycopg.sql`` and a literal brace is doubled, as in ``str.format``.
+with ``psycopg.sql`` and a literal brace is doubled, as in ``str.format``. A migration says in a
+line ``-- phase: pre`` or ``-- phase: post`` when it may run; see docs/adr/0041.
 """
 
 import hashlib
@@ -9,12 +10,16 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import LiteralString, cast
+from typing import Literal, LiteralString, cast, get_args
 
 from psycopg.sql import SQL
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _MIGRATION = re.compile(r"(\d{4})_(\w+)\.sql")
+_PHASE = re.compile(r"^-- phase: *(.*?) *$", re.MULTILINE)
+
+# Safe while the former release serves, or only when it is gone.
+Phase = Literal["pre", "post"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,7 @@ class Migration:
     name: str
     text: str
     checksum: str
+    phase: Phase = "pre"
 
 
 @cache
@@ -48,7 +54,19 @@ def load_migrations() -> tuple[Migration, ...]:
             continue
         data = entry.read_bytes()
         checksum = hashlib.sha256(data).hexdigest()
-        found.append(Migration(int(match[1]), match[2], data.decode("utf-8"), checksum))
+        text = data.decode("utf-8")
+        found.append(Migration(int(match[1]), match[2], text, checksum, phase_of(text)))
     found.sort(key=lambda migration: migration.version)
     assert [m.version for m in found] == list(range(1, len(found) + 1)), "a migration is missing"
     return tuple(found)
+
+
+def phase_of(text: str) -> Phase:
+    """The phase that a migration's text states; ``pre`` where it states none.
+
+    None is stated by those of the first release alone, before which nothing served.
+    """
+    stated = _PHASE.findall(text) or ["pre"]
+    assert len(stated) == 1, "a migration has one phase"
+    assert stated[0] in get_args(Phase), f"{stated[0]!r} is no phase"
+    return cast("Phase", stated[0])

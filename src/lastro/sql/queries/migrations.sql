@@ -10,12 +10,15 @@ SELECT EXISTS (
 );
 
 -- name: applied_migrations
--- Steps applied, in order.
-SELECT version, checksum FROM lastro.migrations ORDER BY version;
+-- Steps applied, in order. The phase is read out of the row as it is: a ledger that was made
+-- before phases were kept has no such column, and its steps were of the first release.
+SELECT m.version, m.checksum, coalesce(to_jsonb(m) ->> 'phase', 'pre') AS phase
+FROM lastro.migrations AS m
+ORDER BY m.version;
 
 -- name: record_migration
-INSERT INTO lastro.migrations (version, name, checksum)
-VALUES (%(version)s, %(name)s, %(checksum)s);
+INSERT INTO lastro.migrations (version, name, checksum, phase)
+VALUES (%(version)s, %(name)s, %(checksum)s, %(phase)s);
 
 -- name: lock_schema
 -- Until the transaction ends: one process at a time changes the schema.
@@ -55,3 +58,8 @@ CREATE TABLE lastro.migrations (
     applied_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT migrations_pkey PRIMARY KEY (version)
 );
+
+-- name: add_phase
+-- What a release that does not know a step must know of it: may it go on beside it?
+ALTER TABLE lastro.migrations ADD COLUMN IF NOT EXISTS phase text NOT NULL DEFAULT 'pre'
+    CONSTRAINT migrations_phase CHECK (phase IN ('pre', 'post'));
