@@ -101,6 +101,12 @@ class _Several(Multiprocess):
         if not self._is_told:
             raise ConfigError("the processes of the service do not start", remedy="see its log")
 
+    def terminate_all(self) -> None:
+        """Tell the processes to end; from here on nobody is let in."""
+        super().terminate_all()
+        for one in self.sockets:
+            one.close()
+
     def _end(self, number: int, _frame: FrameType | None) -> None:
         if self._is_told:
             for process in self.processes:
