@@ -334,3 +334,29 @@ def test_a_fault_is_told_by_its_place_and_not_by_its_values(
     assert "ValueError at " in str(fault["exc_info"])
     assert "test_http_operation.py" in str(fault["exc_info"])
     assert "crane" not in log.getvalue()
+
+
+def test_an_error_that_nobody_waited_for_is_told_by_its_place(log: io.StringIO) -> None:
+    try:
+        int("the crane lifts at dawn")
+    except ValueError as error:
+        logging.getLogger("asyncio").exception("never retrieved: %r", error)
+    [said] = lines(log)
+    assert "ValueError at test_http_operation.py" in str(said["exc_info"])
+    assert "crane" not in log.getvalue()
+
+
+def test_lines_for_people_hold_what_those_for_programs_do(
+    log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr", log)
+    set_up_log("text")
+    logging.getLogger("lastro.http").info("request", extra={"status": 200, "route": "/a/{b}"})
+    assert log.getvalue().endswith(" INFO request status=200 route=/a/{b}\n")
+
+
+def test_the_route_of_a_name_with_a_slash_is_its_template(service: Service) -> None:
+    with service.client(key_of(service)) as client:
+        assert client.get("/api/projects/a%2Fb/rag/coverage").status_code == 404
+    route = "/api/projects/{project}/rag/coverage"
+    assert figures(service)[f"lastro_http_requests_total GET {route} 404"] == 1

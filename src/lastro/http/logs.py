@@ -29,6 +29,7 @@ def set_up_log(form: str) -> None:
                 },
                 "text": {"()": TextLines, "fmt": "%(asctime)s %(levelname)s %(message)s"},
             },
+            "filters": {"place": {"()": PlaceAlone}},
             "handlers": {
                 "stderr": {
                     "class": "logging.StreamHandler",
@@ -42,6 +43,8 @@ def set_up_log(form: str) -> None:
                 "uvicorn": {"level": "INFO", "handlers": []},
                 # Its connections come and go; what that means is in the answers.
                 "psycopg.pool": {"level": "ERROR"},
+                # It writes out the error of a task that nobody waited for.
+                "asyncio": {"filters": ["place"]},
             },
         }
     )
@@ -57,6 +60,16 @@ def place_of(error: BaseException) -> str:
         said.append(f"{type(seen).__name__} at {where}")
         seen = seen.__cause__ or seen.__context__
     return "; from ".join(said)
+
+
+class PlaceAlone(logging.Filter):
+    """Takes the text of a line that came with an error, and leaves its place."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Every line passes."""
+        if record.exc_info:
+            record.msg, record.args = "an error that nobody waited for", ()
+        return True
 
 
 class JsonLines(JsonFormatter):
