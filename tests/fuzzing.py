@@ -1,11 +1,13 @@
 """Every documented route asked with what its documentation allows, and with what it does not."""
 
+import json
 from contextlib import suppress
+from typing import Any
 
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
-from schemathesis import APIOperation, Case, GenerationMode
+from schemathesis import APIOperation, Case, GenerationMode, SerializationContext
 from schemathesis.checks import CHECKS, load_all_checks
 from service import Service
 
@@ -15,6 +17,13 @@ load_all_checks()
 SKIPPED = {"positive_data_acceptance", "ignored_auth"}
 CHECKED = [CHECKS.get_one(name) for name in CHECKS.get_all_names() if name not in SKIPPED]
 MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+
+
+@schemathesis.serializer("application/x-ndjson")
+def lines(_context: SerializationContext, value: Any) -> bytes:
+    """Lines as they are, and anything else as one line of JSON."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text.encode("utf-8", "surrogatepass")
 
 
 def ask_every_route(

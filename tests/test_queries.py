@@ -2,9 +2,10 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from databases import address, scratch_database
 from numpy.typing import NDArray
 from pgvector import HalfVector
-from plans import explained, indexes, plan_of, read_whole
+from plans import explained, indexes, nodes, plan_of, read_whole
 from psycopg.sql import SQL, Composable, Identifier, Literal
 from psycopg.types.json import Jsonb
 from rows import add_chunk, add_project
@@ -389,6 +390,30 @@ def test_hits_are_read_by_key(library: Database) -> None:
     assert ["chunks_pkey" in indexes(plan) for plan in plans] == [True]
 
 
+@pytest.mark.parametrize(
+    ("page", "index"),
+    [
+        (store.session_states, "sessions_pkey"),
+        (partial(store.entity_summaries, type_=None, status=None), "documents_place_key"),
+        (store.stored_words, "words_pkey"),
+    ],
+    ids=["sessions", "entities", "words"],
+)
+def test_a_page_in_the_middle_of_a_list_is_read_in_the_order_of_an_index(
+    library: Database, page: Callable[..., Any], index: str
+) -> None:
+    few = {"enable_seqscan": "off", "enable_bitmapscan": "off"}  # rows, here
+    with (
+        library.transaction(projects=[LARGE], settings=few) as connection,
+        explained(connection) as plans,
+    ):
+        page(connection, LARGE, after="k", limit=51)
+    [plan] = plans
+    conditions = [n.get("Index Cond", "") for n in nodes(plan) if n.get("Index Name") == index]
+    assert " > 'k'" in conditions[0]
+    assert all(node["Node Type"] != "Sort" for node in nodes(plan))
+
+
 def test_what_is_prepared_reads_no_large_table_whole_whatever_its_values(library: Database) -> None:
     with library.transaction(projects=[LARGE]) as connection:
         store.opening(connection, str(LARGE))
@@ -588,6 +613,13 @@ PARAMETERS: dict[str, Any] = {
     "language": "en",
     "languages": ["en", "pt"],
     "limit": 100,
+    "after_count": 1,
+    "after_seen": datetime(2026, 1, 1, tzinfo=UTC),
+    "before": 9,
+    "entity_summaries.after": "k-1",
+    "list_gaps.after": SOME_ID,
+    "session_states.after": "s-1",
+    "stored_words.after": "a",
     "list_jobs.ids": [1],
     "list_jobs.states": ["queued"],
     "lost_s": 30.0,

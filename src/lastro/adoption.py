@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from lastro import store
 from lastro.db.pool import Database
@@ -11,6 +12,7 @@ from lastro.profiles import Profile, profile_from_json, profile_json, unscaled
 from lastro.projects import project_id_of
 from lastro.ranking import VectorScale
 from lastro.store import AppConnection, StoredProfile
+from lastro.wire import to_json
 
 # Rows with a vector from which their random pairs say what chance is: 190 pairs.
 SCALE_LEAST_ROWS = 20
@@ -28,6 +30,15 @@ class KnownProfile:
     profile: Profile
     adopted: bool
     created_at: datetime | None
+
+
+def known_json(known: KnownProfile) -> dict[str, Any]:
+    """The profile's own JSON, with what is known of it beside."""
+    return {
+        **to_json(known.profile),
+        "adopted": known.adopted,
+        "createdAt": to_json(known.created_at),
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -489,9 +489,9 @@ class App:
             admin_url=self._admin_url,
         )
 
-    def projects(self) -> list[ProjectSummary]:
-        """Every project with its counts, by name."""
-        return projects.list_projects(self.database)
+    def projects(self, named: str | None = None) -> list[ProjectSummary]:
+        """Every project, or the one that is named, with its counts, by name. Errors: NotFound."""
+        return projects.list_projects(self.database, named)
 
     def export_project(self, project: str, write: "Write", *, vectors: bool = True) -> "Exported":
         """Write a project as lines; see ``lastro.exporting.export_project`` for errors."""

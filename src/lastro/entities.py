@@ -145,23 +145,37 @@ def delete_entities(database: Database, keys: Sequence[str], *, project: str) ->
     return found
 
 
-def get_entity(database: Database, key: str, *, project: str) -> Entity:
-    """The entry called ``key``, of any status. Errors: NotFound."""
+def get_entity(
+    database: Database, key: str, *, project: str, published_only: bool = False
+) -> Entity:
+    """The entry called ``key``, of any status or only a published one. Errors: NotFound."""
     tenant = project_named(database, project)
     with database.transaction(projects=[tenant.id]) as connection:
         said = store.find_entity(connection, key, project_id=tenant.id)
-    if said is None:
+    found = None if said is None else parse_entity(said)
+    if found is None or (published_only and found.status != "published"):
         raise _no_entity([key], project=tenant.slug)
-    return parse_entity(said)
+    return found
 
 
 def list_entities(
-    database: Database, *, project: str, type_: str | None = None, status: str | None = None
+    database: Database,
+    *,
+    project: str,
+    type_: str | None = None,
+    status: str | None = None,
+    after: str | None = None,
+    limit: int | None = None,
 ) -> list[EntitySummary]:
-    """A project's entries by key, of one type or status where named. Errors: NotFound."""
+    """A project's entries by key, behind ``after``; of one type or status where named.
+
+    Errors: NotFound.
+    """
     tenant = project_named(database, project)
     with database.transaction(projects=[tenant.id]) as connection:
-        return store.entity_summaries(connection, tenant.id, type_=type_, status=status)
+        return store.entity_summaries(
+            connection, tenant.id, type_=type_, status=status, after=after, limit=limit
+        )
 
 
 def export_entities(database: Database, *, project: str) -> Iterator[Entity]:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, cast
 
 from lastro.errors import InvalidInput
@@ -313,9 +314,25 @@ def parse_event(said: object) -> Event:
     return Event(**given)
 
 
-def read_events(lines: Iterable[bytes]) -> Iterator[ReadLine[Event] | RefusedLine]:
+def read_events(
+    lines: Iterable[bytes], *, session: str | None = None
+) -> Iterator[ReadLine[Event] | RefusedLine]:
     """What each line says, one by one: a log may be larger than memory.
 
-    Blank lines are passed over. Whether an id came before is for the log to say.
+    Blank lines are passed over. Whether an id came before is for the log to say. Where a
+    ``session`` is named, lines need not say it, and those of another one say nothing.
     """
-    return each_line(lines, parse_event, key="id")
+    parse = parse_event if session is None else partial(_parse_event_of, session)
+    return each_line(lines, parse, key="id")
+
+
+def _parse_event_of(session: str, said: object) -> Event:
+    """The event of ``session`` that a JSON object says. Errors: InvalidInput."""
+    if isinstance(said, dict):
+        said = {"session": session, **cast("dict[str, Any]", said)}
+    event = parse_event(said)
+    if event.session != session:
+        raise InvalidInput(
+            f"{named('event', event.id)}it is of the session {event.session!r}, not of {session!r}"
+        )
+    return event

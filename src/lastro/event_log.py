@@ -32,9 +32,12 @@ class EventLog:
         """Add events, without indexing them; see ``lastro.sessions.append_events``."""
         return self._append(ReadLine(number, event) for number, event in enumerate(events, start=1))
 
-    def append_lines(self, lines: Iterable[bytes]) -> AppendReport:
-        """Add the events of JSON Lines, without indexing them; reports the lines that are none."""
-        return self._append(read_events(lines))
+    def append_lines(self, lines: Iterable[bytes], *, session: str | None = None) -> AppendReport:
+        """Add the events of JSON Lines, without indexing them; reports the lines that are none.
+
+        Where a ``session`` is named, lines need not say it, and those of another one are refused.
+        """
+        return self._append(read_events(lines, session=session))
 
     def import_lines(
         self, lines: Iterable[bytes], *, strict: bool = False, progress: Progress | None = None
@@ -108,13 +111,25 @@ class EventLog:
         """Delete sessions; returns those that there were. Errors: NotFound where none was."""
         return use_case.remove_sessions(self.engine.database, sessions, project=self.project)
 
-    def list(self) -> list[SessionSummary]:
-        """The sessions by id."""
+    def get(self, session: str) -> SessionSummary:
+        """A session as it is listed."""
+        return use_case.get_session(
+            self.engine.database, session, project=self.project, fingerprint=self._fingerprint
+        )
+
+    def list(self, *, after: str | None = None, limit: int | None = None) -> list[SessionSummary]:
+        """The sessions by id, behind ``after``."""
         return use_case.list_sessions(
             self.engine.database,
             project=self.project,
-            fingerprint=self.new_writer().pipeline.fingerprint,
+            fingerprint=self._fingerprint,
+            after=after,
+            limit=limit,
         )
+
+    @property
+    def _fingerprint(self) -> str:
+        return self.new_writer().pipeline.fingerprint
 
     def _append(self, read: ReadEvents) -> AppendReport:
         return use_case.append_events(self.engine.database, read, project=self.project)

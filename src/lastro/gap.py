@@ -58,6 +58,15 @@ class Gap:
     nearest: Nearest | None = field(default=None, metadata=OPTIONAL)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GapPlace:
+    """Where a gap stands in the order of a list."""
+
+    hit_count: int
+    last_seen: datetime
+    id: UUID
+
+
 def is_gap(outcome: Outcome) -> bool:
     """Whether an outcome says that nothing answers the question: it has no hit, and is whole."""
     reasons = {part.reason for part in outcome.degraded}

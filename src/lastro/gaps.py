@@ -16,6 +16,7 @@ from lastro.gap import (
     GOLDEN_NAME,
     LISTED_GAPS,
     Gap,
+    GapPlace,
     GapStatus,
     Nearest,
     id_digits,
@@ -97,14 +98,20 @@ class GapLedger:
         *,
         status: GapStatus | None = None,
         since: datetime | None = None,
+        after: GapPlace | None = None,
         limit: int = LISTED_GAPS,
     ) -> list[Gap]:
-        """Gaps missed at ``since`` or later, those asked most often first, then the latest."""
+        """Gaps missed at ``since`` or later, those asked most often first, then the latest.
+
+        Those that stand behind ``after``, where it is given.
+        """
         if limit < 1:
             raise InvalidInput(f"a limit of {limit} leaves no gap", remedy="use 1 or more")
         project_id = self._project_id()
         with self.engine.database.transaction(projects=[project_id], snapshot=True) as connection:
-            rows = store.list_gaps(connection, project_id, status=status, since=since, limit=limit)
+            rows = store.list_gaps(
+                connection, project_id, status=status, since=since, after=after, limit=limit
+            )
             return list(_told(connection, rows, project_id=project_id))
 
     def dismiss(self, ids: Sequence[str]) -> Dismissed:

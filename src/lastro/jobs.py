@@ -63,10 +63,23 @@ class JobBoard:
         id_ = defer(self.database, tenant.id, kind, request or {}, in_s=in_s)
         return self._get(tenant, id_)
 
-    def list(self, *, states: Sequence[str] | None = None, limit: int = LISTED_JOBS) -> list[Job]:
-        """The newest first. Errors: InvalidInput for an unknown state."""
+    def list(
+        self,
+        *,
+        states: Sequence[str] | None = None,
+        before: int | None = None,
+        limit: int = LISTED_JOBS,
+    ) -> list[Job]:
+        """The newest first, those older than ``before``. Errors: InvalidInput."""
         tenant = project_named(self.database, self.project)
-        return listed(self.database, [tenant], lost_s=self.lost_s, states=states, limit=limit)
+        return listed(
+            self.database,
+            [tenant],
+            lost_s=self.lost_s,
+            states=states,
+            before=before,
+            limit=limit,
+        )
 
     def get(self, id_: int) -> Job:
         """One job as it stands."""
@@ -210,16 +223,23 @@ def listed(
     lost_s: float,
     ids: Sequence[int] | None = None,
     states: Sequence[str] | None = None,
+    before: int | None = None,
     limit: int | None = None,
 ) -> list[Job]:
-    """Jobs of the named projects, the newest first. Errors: InvalidInput."""
+    """Jobs of the named projects, the newest first, older than ``before``. Errors: InvalidInput."""
     if limit is not None and limit < 1:
         raise InvalidInput(f"a limit of {limit} leaves no job", remedy="use 1 or more")
     asked = read_states(states)
     names = {tenant.id: tenant.slug for tenant in tenants}
     with database.transaction(projects=list(names)) as connection:
         rows = store.list_jobs(
-            connection, list(names), lost_s=lost_s, ids=ids, states=asked, limit=limit
+            connection,
+            list(names),
+            lost_s=lost_s,
+            ids=ids,
+            states=asked,
+            before=before,
+            limit=limit,
         )
     return list(_told(rows, names))
 

@@ -4,7 +4,7 @@ import json
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from lastro.errors import InvalidInput
 from lastro.lexical import storable
@@ -74,6 +74,22 @@ def each_line(
             yield RefusedLine(line=number, key=_key_of(said, key), reason=error.message)
         else:
             yield ReadLine(number, item)
+
+
+def lines_of_array(said: bytes) -> Iterator[bytes]:
+    """The items of a JSON array as lines, in their order. Errors: InvalidInput."""
+    array = json_of(decoded(said))
+    if not isinstance(array, list):
+        raise InvalidInput("it is no JSON array")
+    return (json.dumps(item).encode() for item in cast("list[object]", array))
+
+
+def json_object(said: bytes) -> dict[str, Any]:
+    """The JSON object that bytes say. Errors: InvalidInput."""
+    value = json_of(decoded(said))
+    if not isinstance(value, dict):
+        raise InvalidInput("it is no JSON object")
+    return cast("dict[str, Any]", value)
 
 
 def read_lines(lines: Iterable[bytes], parse: Callable[[object], T], *, key: str) -> ReadLines[T]:

@@ -55,9 +55,11 @@ class KnowledgeBase:
         report = self.upsert(read.items, progress=progress)
         return replace(report, entries=replace(report.entries, refused=read.refused))
 
-    def get(self, key: str) -> Entity:
-        """An entry of any status. Errors: NotFound."""
-        return use_case.get_entity(self.engine.database, key, project=self.project)
+    def get(self, key: str, *, published_only: bool = False) -> Entity:
+        """An entry of any status, or only a published one. Errors: NotFound."""
+        return use_case.get_entity(
+            self.engine.database, key, project=self.project, published_only=published_only
+        )
 
     def export(self) -> Iterator[Entity]:
         """The entries whole, by key."""
@@ -67,8 +69,20 @@ class KnowledgeBase:
         """Delete entries; returns the keys that there were. Errors: NotFound where none was."""
         return use_case.delete_entities(self.engine.database, keys, project=self.project)
 
-    def list(self, *, type_: str | None = None, status: str | None = None) -> list[EntitySummary]:
-        """The entries without their texts, by key. Errors: InvalidInput."""
+    def list(
+        self,
+        *,
+        type_: str | None = None,
+        status: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> list[EntitySummary]:
+        """The entries without their texts, by key, behind ``after``. Errors: InvalidInput."""
         return use_case.list_entities(
-            self.engine.database, project=self.project, type_=type_, status=status
+            self.engine.database,
+            project=self.project,
+            type_=type_,
+            status=status,
+            after=after,
+            limit=limit,
         )

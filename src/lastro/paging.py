@@ -1,21 +1,24 @@
-"""Pages of one list of hits: a cursor says how many were shown, and which. Pure.
+"""Pages: a cursor of hits says how many were shown, and which; one of a list says where. Pure.
 
-Nothing is kept between two pages. The next one is cut from the same search, made again, and only
-where it begins with the hits that were shown: an index that moved meanwhile would repeat some and
-leave others out.
+Nothing is kept between two pages. The next one of a search is cut from the same search, made again,
+and only where it begins with the hits that were shown: an index that moved meanwhile would repeat
+some and leave others out.
 """
 
 import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 from uuid import UUID
 
 from lastro.errors import Conflict, InvalidInput
+from lastro.lexical import storable
 
 _BYTES = 16
+MOST_BIGINT = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +30,7 @@ class Cursor:
 
     def text(self) -> str:
         """As a client gets it, which need not understand it."""
-        said = json.dumps([self.shown, self.mark], separators=(",", ":"))
-        return base64.urlsafe_b64encode(said.encode()).decode().rstrip("=")
+        return _text([self.shown, self.mark])
 
     def check(self, question: object, ids: Iterable[UUID]) -> None:
         """Errors: Conflict where other hits come first now than those that were shown."""
@@ -41,14 +43,11 @@ class Cursor:
 
 def read_cursor(text: str) -> Cursor:
     """The cursor that was given. Errors: InvalidInput."""
-    try:
-        padded = text + "=" * (-len(text) % 4)
-        shown, mark = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-    except (binascii.Error, ValueError, TypeError, RecursionError) as error:
-        raise _unknown() from error
-    if type(shown) is not int or shown < 1 or not isinstance(mark, str):
-        raise _unknown()
-    return Cursor(shown, mark)
+    match _said(text):
+        case [int(shown), str(mark)] if type(shown) is int and shown >= 1:
+            return Cursor(shown, mark)
+        case _:
+            raise _unknown()
 
 
 def mark_of(question: object, ids: Iterable[UUID]) -> str:
@@ -57,6 +56,48 @@ def mark_of(question: object, ids: Iterable[UUID]) -> str:
     for id_ in ids:
         digest.update(id_.bytes)
     return digest.hexdigest()
+
+
+def place_text(list_: str, place: Sequence[str | int]) -> str:
+    """A cursor of the list called so: what comes next stands behind ``place`` in its order."""
+    return _text([list_, *place])
+
+
+def read_place(text: str | None, list_: str, kinds: Sequence[type]) -> list[Any] | None:
+    """The place that a cursor of this list names, a value of each of ``kinds``; None for none.
+
+    Errors: InvalidInput for any other text.
+    """
+    if text is None:
+        return None
+    match _said(text):
+        case [said, *place] if (
+            said == list_ and list(map(type, place)) == list(kinds) and all(map(_is_stored, place))
+        ):
+            return place
+        case _:
+            raise _unknown()
+
+
+def _is_stored(value: str | int) -> bool:
+    """Whether PostgreSQL could hold it."""
+    if isinstance(value, str):
+        return storable(value) == value
+    return abs(value) < MOST_BIGINT
+
+
+def _text(said: list[Any]) -> str:
+    written = json.dumps(said, separators=(",", ":"))
+    return base64.urlsafe_b64encode(written.encode()).decode().rstrip("=")
+
+
+def _said(text: str) -> list[Any]:
+    try:
+        padded = text + "=" * (-len(text) % 4)
+        said = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError, RecursionError) as error:
+        raise _unknown() from error
+    return cast("list[Any]", said) if isinstance(said, list) else []
 
 
 def _unknown() -> InvalidInput:

@@ -11,8 +11,8 @@ from lastro.store import AppConnection, Project, ProjectState
 from lastro.types import ProjectSummary
 
 
-def list_projects(database: Database) -> list[ProjectSummary]:
-    """Every project with its counts, by name."""
+def list_projects(database: Database, named: str | None = None) -> list[ProjectSummary]:
+    """Every project, or the one that is named, with its counts, by name. Errors: NotFound."""
     return [
         ProjectSummary(
             slug=state.slug,
@@ -23,13 +23,16 @@ def list_projects(database: Database) -> list[ProjectSummary]:
             chunks=state.chunks,
             indexed_at=state.indexed_at,
         )
-        for state in list_states(database)
+        for state in list_states(database, named)
     ]
 
 
-def list_states(database: Database) -> list[ProjectState]:
-    """Every project with all that is counted of it, by name."""
-    ids = all_project_ids(database)
+def list_states(database: Database, named: str | None = None) -> list[ProjectState]:
+    """Every project, or the one that is named, with all that is counted of it, by name.
+
+    Errors: NotFound.
+    """
+    ids = all_project_ids(database) if named is None else [project_id_of(database, named)]
     with database.transaction(projects=ids) as connection:
         return store.project_states(connection, ids)
 

@@ -172,12 +172,30 @@ def get_session_event(database: Database, session: str, event: str, *, project: 
     return found
 
 
-def list_sessions(database: Database, *, project: str, fingerprint: str) -> list[SessionSummary]:
-    """A project's sessions by id; ``fingerprint`` is the present pipeline's. Errors: NotFound."""
+def list_sessions(
+    database: Database,
+    *,
+    project: str,
+    fingerprint: str,
+    after: str | None = None,
+    limit: int | None = None,
+) -> list[SessionSummary]:
+    """A project's sessions by id, behind ``after``; ``fingerprint`` is the present pipeline's.
+
+    Errors: NotFound.
+    """
     tenant = project_named(database, project)
     with database.transaction(projects=[tenant.id]) as connection:
-        states = store.session_states(connection, tenant.id)
+        states = store.session_states(connection, tenant.id, after=after, limit=limit)
     return [_summary(state, fingerprint=fingerprint) for state in states]
+
+
+def get_session(
+    database: Database, session: str, *, project: str, fingerprint: str
+) -> SessionSummary:
+    """A session as it is listed. Errors: NotFound."""
+    tenant = project_named(database, project)
+    return _summary(_session_state(database, session, project=tenant), fingerprint=fingerprint)
 
 
 def session_events(

@@ -77,11 +77,13 @@ class WordList:
             )
         return removed
 
-    def list(self) -> list[Word]:
-        """The words by term."""
+    def list(self, *, after: str | None = None, limit: int | None = None) -> list[Word]:
+        """The words by what they are compared by (``words.key_of``), those behind ``after``."""
         project_id = project_named(self.database, self.project).id
         with self.database.transaction(projects=[project_id]) as connection:
-            return list(store.stored_words(connection, project_id).values())
+            return list(
+                store.stored_words(connection, project_id, after=after, limit=limit).values()
+            )
 
 
 def _read(connection: AppConnection, project_id: int) -> tuple[dict[str, Word], Vocabulary]:

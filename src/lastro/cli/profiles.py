@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from lastro.adoption import KnownProfile
+from lastro.adoption import KnownProfile, known_json
 from lastro.app import build
 from lastro.cli.options import Format, FormatOption, ProjectOption
 from lastro.cli.output import escaped, print_data, print_json, screen_width
@@ -32,7 +32,7 @@ def profiles(
     with build(load_settings()) as lastro:
         found = lastro.profiles(project).list()
     if format_ is Format.JSON:
-        print_json({"profiles": [_json(known) for known in found]})
+        print_json({"profiles": [known_json(known) for known in found]})
     else:
         print_data(_lines(found))
 
@@ -62,14 +62,6 @@ def _print_answering(profile: Profile, format_: Format) -> None:
         print_json({"profile": to_json(profile.ref)})
     else:
         print_data([f"{profile.name} v{profile.version} answers now"])
-
-
-def _json(known: KnownProfile) -> dict[str, Any]:
-    return {
-        **to_json(known.profile),
-        "adopted": known.adopted,
-        "createdAt": to_json(known.created_at),
-    }
 
 
 def _lines(found: Sequence[KnownProfile]) -> Iterator[Text]:

@@ -22,6 +22,7 @@ from starlette.responses import Response
 from lastro.app import App
 from lastro.db.work import Work, working
 from lastro.errors import Busy, Forbidden, NotFound, RateLimited, TooLarge, Unauthenticated
+from lastro.http.paths import name_of
 from lastro.http_settings import LONG_CONCURRENCY, HttpSettings
 from lastro.keys import Principal
 from lastro.roles import Action, permits
@@ -88,6 +89,8 @@ class Gate:
                 inner = super().get_route_handler()
 
                 async def handle(request: Request) -> Response:
+                    named = {name: name_of(part) for name, part in request.path_params.items()}
+                    request.scope["path_params"] = named
                     takes_long = is_long or (may_wait and _is_waited_for(request))
                     return await enter(
                         request, inner, action=action, is_long=takes_long, is_import=is_long

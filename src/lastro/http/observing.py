@@ -72,6 +72,8 @@ class Observed:
                 message["headers"] = [
                     *message.get("headers", []),
                     (HEADER.lower().encode(), state["request_id"].encode()),
+                    # JSON holds what documents say, and no browser is to take that for a page.
+                    (b"x-content-type-options", b"nosniff"),
                 ]
             await send(message)
 

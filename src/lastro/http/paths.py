@@ -1,12 +1,13 @@
 """Slashes within a part of a path: ``%2F`` in a key or an id is no separator."""
 
 import re
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 # Stands for a slash until the path is cut; a private character, in no key that people write.
 STAND_IN = "\U000f0000"
+_QUOTED = quote(STAND_IN).encode()
 _SLASH = re.compile(rb"%2f", re.I)
 
 
@@ -20,7 +21,7 @@ class WithSlashes:
         """ASGI."""
         raw: bytes = scope.get("raw_path") or b""
         if _SLASH.search(raw):
-            path = unquote(_SLASH.sub(STAND_IN.encode(), raw).decode("ascii", "replace"))
+            path = unquote(_SLASH.sub(_QUOTED, raw).decode("ascii", "replace"))
             scope["path"] = path  # in place: who is outside is told of the route in it
         await self._inner(scope, receive, send)
 

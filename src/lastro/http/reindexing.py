@@ -1,12 +1,14 @@
 """The route that indexes a project again."""
 
+from typing import Annotated
 from urllib.parse import quote
 
+from fastapi import Query
 from starlette.responses import Response
 
 from lastro.app import App
 from lastro.http.answers import answer
-from lastro.http.paths import name_of
+from lastro.http.pages import Asked
 from lastro.http.routes import Routes
 from lastro.http.shapes import ReindexBody
 from lastro.job import Deferred
@@ -14,19 +16,24 @@ from lastro.precedence import done_behind_others
 from lastro.types import IndexReport, ReindexRequest
 
 
+class Waiting(Asked):
+    """Whether the answer is waited for."""
+
+    wait: bool = False
+
+
 def add_reindex_route(routes: Routes, app: App) -> None:
     """``/rag/reindex`` of a project."""
 
-    def reindex(project: str, body: ReindexBody, *, wait: bool = False) -> Response:
+    def reindex(project: str, body: ReindexBody, asked: Annotated[Waiting, Query()]) -> Response:
         """Index what the project has again; `wait=true` does it now, and answers its report."""
-        slug = name_of(project)
         request = ReindexRequest(
-            project=slug, scopes=tuple(body.scopes or ()), ref=body.ref, rebuild=body.rebuild
+            project=project, scopes=tuple(body.scopes or ()), ref=body.ref, rebuild=body.rebuild
         )
-        if wait:
+        if asked.wait:
             return answer(done_behind_others(lambda: app.reindex(request)))
         deferred = Deferred(job=app.defer_reindex(request), workers=app.workers())
-        place = f"/api/projects/{quote(slug, safe='')}/jobs/{deferred.job.id}"
+        place = f"/api/projects/{quote(project, safe='')}/jobs/{deferred.job.id}"
         return answer(deferred, status=202, headers={"Location": place})
 
     routes.add(

@@ -66,15 +66,19 @@ class Routes:
         *,
         action: Action,
         answers: Mapping[int, object],
+        body: Mapping[str, Any] | None = None,
         is_long: bool = False,
         may_wait: bool = False,
         tags: Sequence[str] = (),
     ) -> None:
         """A route of which ``answers`` are the values that it gives, by status.
 
-        A value is a type that ``wire`` writes, a schema, or None where nothing is sent.
+        A value is a type that ``wire`` writes, a schema, or None where nothing is sent. ``body``
+        documents one that the endpoint reads itself; see ``bodies``.
         """
-        role = NEEDED[action]
+        said: dict[str, Any] = {"security": [{"key": []}], "x-role": NEEDED[action]}
+        if body is not None:
+            said["requestBody"] = dict(body)
         self.router.add_api_route(
             path,
             endpoint,
@@ -86,7 +90,7 @@ class Routes:
                 **{status: error_answer(text) for status, text in REFUSALS.items()},
             },
             route_class_override=self.gate.route(action, is_long=is_long, may_wait=may_wait),
-            openapi_extra={"security": [{"key": []}], "x-role": role},
+            openapi_extra=said,
             tags=list(tags),
         )
 

@@ -53,12 +53,24 @@ def schema_of(kind: object, definitions: dict[str, Schema]) -> Schema:
     raise TypeError(f"no JSON is known of {kind!r}")
 
 
-def page_of(name: str, kind: object, definitions: dict[str, Schema]) -> Schema:
+def line_of(kind: type, definitions: dict[str, Schema], *, optional: Sequence[str] = ()) -> Schema:
+    """The schema of ``kind`` as a line of a file says it, by the names of its fields."""
+    hints = get_type_hints(kind)
+    names = [field.name for field in fields(kind) if field.init]
+    definitions[f"{kind.__name__}Line"] = {
+        "type": "object",
+        "properties": {name: schema_of(hints[name], definitions) for name in names},
+        "required": [name for name in names if name not in optional],
+    }
+    return {"$ref": f"{PLACE}{kind.__name__}Line"}
+
+
+def page_of(name: str, item: Schema) -> Schema:
     """The schema of one page of a list: its items under ``name``, and where the next one begins."""
     return {
         "type": "object",
         "properties": {
-            name: {"type": "array", "items": schema_of(kind, definitions)},
+            name: {"type": "array", "items": item},
             "nextCursor": {"type": ["string", "null"]},
         },
         "required": [name, "nextCursor"],

@@ -16,9 +16,14 @@ from starlette.responses import Response
 
 from lastro.app import App
 from lastro.errors import InvalidInput, LastroError, NotFound
+from lastro.http.administration import add_administration_routes
 from lastro.http.answers import refusal
+from lastro.http.entities import add_entity_routes
+from lastro.http.gaps import add_gap_routes
 from lastro.http.gate import Gate
 from lastro.http.health import WithMetrics, add_health_routes
+from lastro.http.jobs import add_job_routes
+from lastro.http.keeping import add_keeping_routes
 from lastro.http.metrics import Metrics
 from lastro.http.observing import Observed, note_error, request_id_of
 from lastro.http.paths import WithSlashes
@@ -26,6 +31,7 @@ from lastro.http.reindexing import add_reindex_route
 from lastro.http.routes import ERROR, Routes
 from lastro.http.schemas import Schema
 from lastro.http.searching import add_search_routes
+from lastro.http.sessions import add_session_routes
 from lastro.http_settings import LONG_CONCURRENCY, HttpSettings
 
 # Threads for what looks after requests: keys, and clients that went away.
@@ -67,6 +73,12 @@ def make_service(app: App, settings: HttpSettings, *, is_open: bool) -> Any:
     routes = Routes(router=router, gate=gate, definitions=definitions)
     add_search_routes(routes, app, max_query_chars=settings.max_query_chars)
     add_reindex_route(routes, app)
+    add_session_routes(routes, app)
+    add_entity_routes(routes, app)
+    add_gap_routes(routes, app)
+    add_keeping_routes(routes, app)
+    add_job_routes(routes, app)
+    add_administration_routes(routes, app)
     service.include_router(router)
     add_health_routes(service, app, definitions)
     _tell_errors(service)
@@ -124,12 +136,22 @@ def _of_http(request: Request, error: HTTPException) -> LastroError:
     return InvalidInput(f"{request.method} {request.url.path}: {error.detail}")
 
 
+def _leave_out_422(document: dict[str, Any]) -> None:
+    """What FastAPI would answer to what it does not understand; here that is 400."""
+    for path in document["paths"].values():
+        for operation in path.values():
+            operation["responses"].pop("422", None)
+    for name in ("HTTPValidationError", "ValidationError"):
+        document.get("components", {}).get("schemas", {}).pop(name, None)
+
+
 def _document(service: FastAPI, definitions: dict[str, Schema]) -> None:
     """Add the shapes of answers, and how a key is sent, to /openapi.json."""
     made = service.openapi
 
     def openapi() -> dict[str, Any]:
         document = made()
+        _leave_out_422(document)
         components = document.setdefault("components", {})
         components.setdefault("schemas", {}).update(definitions)
         components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}

@@ -43,11 +43,23 @@ def find_entity(connection: AppConnection, key: str, *, project_id: int) -> dict
 
 
 def entity_summaries(
-    connection: AppConnection, project_id: int, *, type_: str | None, status: str | None
+    connection: AppConnection,
+    project_id: int,
+    *,
+    type_: str | None,
+    status: str | None,
+    after: str | None = None,
+    limit: int | None = None,
 ) -> list[EntitySummary]:
-    """A project's entries without their texts, by key; of one type or status where named."""
+    """Entries without their texts, by key, behind ``after``; of one type or status where named."""
     with connection.cursor(row_factory=class_row(EntitySummary)) as cursor:
         return cursor.execute(
             load_queries("entities")["entity_summaries"],
-            {"project_id": project_id, "type": type_, "status": status},
+            {
+                "project_id": project_id,
+                "type": type_,
+                "status": status,
+                "after": after,
+                "limit": limit,
+            },
         ).fetchall()

@@ -10,7 +10,7 @@ from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from lastro.db.pool import AppConnection
-from lastro.gap import GapStatus
+from lastro.gap import GapPlace, GapStatus
 from lastro.sql import load_queries
 
 
@@ -62,9 +62,10 @@ def list_gaps(
     ids: Sequence[UUID] | None = None,
     status: GapStatus | None = None,
     since: datetime | None = None,
+    after: GapPlace | None = None,
     limit: int | None = None,
 ) -> list[GapRow]:
-    """Gaps that were missed at ``since`` or later, those asked most often first."""
+    """Gaps that were missed at ``since`` or later, those asked most often first, behind one."""
     with connection.cursor(row_factory=class_row(GapRow)) as cursor:
         return cursor.execute(
             load_queries("gaps")["list_gaps"],
@@ -73,6 +74,9 @@ def list_gaps(
                 "ids": None if ids is None else list(ids),
                 "status": status,
                 "since": since,
+                "after": None if after is None else after.id,
+                "after_count": None if after is None else after.hit_count,
+                "after_seen": None if after is None else after.last_seen,
                 "limit": limit,
             },
         ).fetchall()

@@ -157,9 +157,10 @@ def list_jobs(
     lost_s: float,
     ids: Sequence[int] | None = None,
     states: Sequence[JobState] | None = None,
+    before: int | None = None,
     limit: int | None = None,
 ) -> list[JobRow]:
-    """Jobs of visible projects, the newest first."""
+    """Jobs of visible projects, the newest first; those older than ``before``."""
     with connection.cursor(row_factory=class_row(JobRow)) as cursor:
         return cursor.execute(
             load_queries("jobs")["list_jobs"],
@@ -168,6 +169,7 @@ def list_jobs(
                 "lost_s": lost_s,
                 "ids": None if ids is None else list(ids),
                 "states": None if states is None else list(states),
+                "before": before,
                 "limit": limit,
             },
         ).fetchall()

@@ -180,13 +180,23 @@ def count_indexed_until(
 
 
 def session_states(
-    connection: AppConnection, project_id: int, *, sessions: Sequence[str] | None = None
+    connection: AppConnection,
+    project_id: int,
+    *,
+    sessions: Sequence[str] | None = None,
+    after: str | None = None,
+    limit: int | None = None,
 ) -> list[SessionState]:
-    """A project's sessions, or the named ones of them, by id."""
+    """A project's sessions, or the named ones of them, behind ``after`` where given, by id."""
     with connection.cursor(row_factory=class_row(SessionState)) as cursor:
         return cursor.execute(
             load_queries("sessions")["session_states"],
-            {"project_id": project_id, "sessions": None if sessions is None else list(sessions)},
+            {
+                "project_id": project_id,
+                "sessions": None if sessions is None else list(sessions),
+                "after": after,
+                "limit": limit,
+            },
         ).fetchall()
 
 

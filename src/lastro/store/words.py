@@ -9,9 +9,18 @@ from lastro.sql import load_queries
 from lastro.words import Word
 
 
-def stored_words(connection: AppConnection, project_id: int) -> dict[str, Word]:
-    """Every word of a project by key, in the order of keys."""
-    rows = connection.execute(load_queries("words")["stored_words"], {"project_id": project_id})
+def stored_words(
+    connection: AppConnection,
+    project_id: int,
+    *,
+    after: str | None = None,
+    limit: int | None = None,
+) -> dict[str, Word]:
+    """The words of a project by key, in the order of keys, all or those behind one."""
+    rows = connection.execute(
+        load_queries("words")["stored_words"],
+        {"project_id": project_id, "after": after, "limit": limit},
+    )
     return {
         key: Word(term=term, means=tuple(means), protected=protected)
         for key, term, means, protected in rows

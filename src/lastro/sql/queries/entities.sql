@@ -26,7 +26,8 @@ WHERE project_id = %(project_id)s::bigint AND kind = 'entity' AND source IS NULL
     AND place = %(key)s::text;
 
 -- name: entity_summaries
--- Every entry without its text, with its chunks; indexes documents_place_key, chunks_ordinal_key.
+-- Entries without their texts, with their chunks, by key; those behind one where it is given. With
+-- the source, which is null in all of them, that is the order of the index. Indexes documents_place_key, chunks_ordinal_key.
 SELECT d.place AS key, d.title, d.metadata ->> 'type' AS type, d.metadata ->> 'status' AS status,
     (
         SELECT count(*) FROM lastro.chunks AS c
@@ -37,4 +38,6 @@ FROM lastro.documents AS d
 WHERE d.project_id = %(project_id)s::bigint AND d.kind = 'entity' AND d.source IS NULL
     AND (%(type)s::text IS NULL OR d.metadata ->> 'type' = %(type)s::text)
     AND (%(status)s::text IS NULL OR d.metadata ->> 'status' = %(status)s::text)
-ORDER BY d.place;
+    AND (%(after)s::text IS NULL OR d.place > %(after)s::text)
+ORDER BY d.source, d.place
+LIMIT %(limit)s::bigint;

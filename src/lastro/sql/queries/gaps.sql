@@ -19,14 +19,19 @@ ON CONFLICT ON CONSTRAINT gaps_pkey DO UPDATE SET
 
 -- name: list_gaps
 -- Those asked most often first, then the latest; each null asks for nothing. Index gaps_pkey, whose
--- rows of the project are read whole where no id is named.
+-- rows of the project are read whole where no id is named: an index in this order would be written
+-- by every search that finds nothing.
 SELECT id, query, filter, hit_count, first_seen, last_seen, status, nearest_chunk, nearest_score
 FROM lastro.gaps
 WHERE project_id = %(project_id)s::bigint
     AND (%(ids)s::uuid[] IS NULL OR id = ANY (%(ids)s::uuid[]))
     AND (%(status)s::text IS NULL OR status = %(status)s::text)
     AND (%(since)s::timestamptz IS NULL OR last_seen >= %(since)s::timestamptz)
-ORDER BY hit_count DESC, last_seen DESC, id
+    AND (
+        %(after)s::uuid IS NULL OR (hit_count, last_seen, id)
+            < (%(after_count)s::bigint, %(after_seen)s::timestamptz, %(after)s::uuid)
+    )
+ORDER BY hit_count DESC, last_seen DESC, id DESC
 LIMIT %(limit)s::bigint;
 
 -- name: gaps_called

@@ -68,8 +68,18 @@ SET starts = 0, failures = %(failures)s::integer, done = NULL, total = NULL,
 WHERE project_id = %(project_id)s::bigint AND id = %(id)s::bigint;
 
 -- name: list_jobs
--- The newest first; each null asks for nothing. Indexes jobs_pkey, procrastinate_jobs_pkey,
+-- The newest first, before an id where one is given; each null asks for nothing. Where no state is
+-- asked for, no more jobs are looked at than are told. Indexes jobs_pkey, procrastinate_jobs_pkey,
 -- procrastinate_workers_pkey and procrastinate_events_job_id_fkey_v1.
+WITH wanted AS (
+    SELECT j.project_id, j.id
+    FROM lastro.jobs AS j JOIN lastro_jobs.procrastinate_jobs AS q ON q.id = j.id
+    WHERE j.project_id = ANY (%(projects)s::bigint[])
+        AND (%(ids)s::bigint[] IS NULL OR j.id = ANY (%(ids)s::bigint[]))
+        AND (%(before)s::bigint IS NULL OR j.id < %(before)s::bigint)
+    ORDER BY j.id DESC
+    LIMIT CASE WHEN %(states)s::text[] IS NULL THEN %(limit)s::bigint END
+)
 SELECT * FROM (
     SELECT
         j.project_id, j.id, j.kind, j.request, j.done, j.total, j.report, j.error, j.deferred_at,
@@ -87,7 +97,8 @@ SELECT * FROM (
             WHEN 'failed' THEN 'failed'
             ELSE 'cancelled'
         END AS state
-    FROM lastro.jobs AS j
+    FROM wanted
+    JOIN lastro.jobs AS j ON j.project_id = wanted.project_id AND j.id = wanted.id
     JOIN lastro_jobs.procrastinate_jobs AS q ON q.id = j.id
     LEFT JOIN lastro_jobs.procrastinate_workers AS w ON w.id = q.worker_id
         AND w.last_heartbeat >= now() - make_interval(secs => %(lost_s)s::float8)
@@ -99,8 +110,6 @@ SELECT * FROM (
             ) AS finished_at
         FROM lastro_jobs.procrastinate_events AS v WHERE v.job_id = q.id
     ) AS e ON true
-    WHERE j.project_id = ANY (%(projects)s::bigint[])
-        AND (%(ids)s::bigint[] IS NULL OR j.id = ANY (%(ids)s::bigint[]))
 ) AS known
 WHERE %(states)s::text[] IS NULL OR state = ANY (%(states)s::text[])
 ORDER BY id DESC

@@ -142,7 +142,7 @@ WHERE project_id = %(project_id)s::bigint AND session_id = %(session)s::text
 
 -- name: session_states
 -- Sessions as the log has them beside what is indexed of them; all of a project where none is
--- named. Indexes sessions_pkey and documents_place_key.
+-- named, those behind an id where one is given. Indexes sessions_pkey and documents_place_key.
 SELECT
     s.id, s.title, s.event_count, s.indexed_count, s.last_seq, s.started_at, s.ended_at,
     d.id AS document_id, d.title AS document_title, d.language, d.content_hash, d.fingerprint,
@@ -152,7 +152,9 @@ LEFT JOIN lastro.documents AS d
     ON d.project_id = s.project_id AND d.kind = 'session' AND d.source IS NULL AND d.place = s.id
 WHERE s.project_id = %(project_id)s::bigint
     AND (%(sessions)s::text[] IS NULL OR s.id = ANY (%(sessions)s::text[]))
-ORDER BY s.id;
+    AND (%(after)s::text IS NULL OR s.id > %(after)s::text)
+ORDER BY s.id
+LIMIT %(limit)s::bigint;
 
 -- name: end_session
 -- The first end stands; index sessions_pkey.

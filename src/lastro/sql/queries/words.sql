@@ -1,10 +1,11 @@
 -- A project's own words; called only by store/words.py.
 
 -- name: stored_words
--- Every word by key; index words_pkey.
+-- Every word by key, or those behind one; index words_pkey.
 SELECT key, term, means, protected FROM lastro.words
-WHERE project_id = %(project_id)s::bigint
-ORDER BY key;
+WHERE project_id = %(project_id)s::bigint AND (%(after)s::text IS NULL OR key > %(after)s::text)
+ORDER BY key
+LIMIT %(limit)s::bigint;
 
 -- name: words_at
 -- Those that may stand in a query; a search of a project without words does not ask. Index

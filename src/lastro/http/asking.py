@@ -1,0 +1,17 @@
+"""Who asks: what the gate found out about the key of a request."""
+
+from starlette.requests import Request
+
+from lastro.keys import Principal
+from lastro.roles import Action, permits
+
+
+def principal_of(request: Request) -> Principal | None:
+    """Who a request's key speaks for; None where everyone is let in."""
+    return getattr(request.state, "principal", None)
+
+
+def may(request: Request, action: Action) -> bool:
+    """Whether the request's key may do ``action`` too."""
+    principal = principal_of(request)
+    return principal is None or permits(principal.role, action)
