@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from lastro.jobs import JobBoard
     from lastro.keys import KeyRing
     from lastro.knowledge_base import KnowledgeBase
+    from lastro.push import Push
     from lastro.readiness import Readiness
     from lastro.ruling import RuleBook
     from lastro.sources.clones import Clones
@@ -384,6 +385,12 @@ class App:
             server = embedded(self.settings)
             if not server.is_stopped():
                 server.start()
+
+    def defer_pushed(self, push: "Push") -> None:
+        """Have every project follow a repository; see ``lastro.reindexing.defer_pushed``."""
+        from lastro import reindexing
+
+        reindexing.defer_pushed(self.database, push)
 
     def workers(self) -> Workers:
         """How many workers are alive."""

@@ -1,7 +1,7 @@
 """How the HTTP service listens, and what it lets one request and one key have. Pure."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lastro.errors import InvalidInput
 
@@ -26,7 +26,8 @@ class HttpSettings:
     request; imports and index runs that a request waits for have ``long_deadline_s``.
     ``max_body_bytes`` is that of every request but imports, which have ``max_import_bytes``.
     ``metrics_port`` 0 serves ``/metrics`` beside all else. ``log`` is the form of its lines,
-    "json" or "text". After ``grace_s`` a stop no longer waits for requests.
+    "json" or "text". After ``grace_s`` a stop no longer waits for requests. Who
+    knows ``webhook_secret`` may tell of pushes; blank, nobody may.
     """
 
     host: str = DEFAULT_HOST
@@ -44,6 +45,7 @@ class HttpSettings:
     grace_s: float = 10.0
     metrics_port: int = 0
     log: str = "json"
+    webhook_secret: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         for name in ("statement_timeout_s", "deadline_s", "long_deadline_s", "grace_s"):
@@ -61,6 +63,10 @@ class HttpSettings:
         for name in ("port", "metrics_port"):
             if not 0 <= getattr(self, name) <= MOST_PORTS:
                 raise InvalidInput(f"{name} must be from 0 to {MOST_PORTS}")
+
+        # A wrong one is not repeated: it may be a secret all the same.
+        if not isinstance(self.webhook_secret, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput("webhook_secret must be text")
 
     @property
     def connections(self) -> int:

@@ -2,15 +2,18 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from lastro import entities, indexing, sessions, store
 from lastro.db.pool import Database
 from lastro.errors import ConfigError, Conflict, InvalidInput, LastroError, NotFound, RemoteError
 from lastro.job import Job, is_transient, reindex_request_json
-from lastro.jobs import JobBoard
-from lastro.projects import project_named
+from lastro.jobs import JobBoard, defer
+from lastro.projects import all_project_ids, project_named
+from lastro.push import Push
 from lastro.rebuilding import FILE_SCOPES
+from lastro.sources.addresses import repository_of
 from lastro.sources.clones import Clones
 from lastro.sources.files import FilePatterns
 from lastro.sources.git import check_ref
@@ -97,6 +100,22 @@ def defer_reindex(database: Database, request: ReindexRequest, *, lost_s: float)
     slug = _plan(database, request).project.slug
     board = JobBoard(database=database, project=slug, lost_s=lost_s)
     return board.defer("reindex", reindex_request_json(request))
+
+
+def defer_pushed(database: Database, push: Push) -> None:
+    """Have each source of a repository that moved indexed again, at its ref's head then.
+
+    A push says that something moved and never to what, so deliveries that come twice, late or in
+    another order end alike.
+    """
+    moved = {repository_of(address) for address in push.addresses} - {None}
+    tenants = all_project_ids(database)
+    with database.transaction(projects=tenants) as connection:
+        sources = store.remote_sources(connection, tenants)
+    for source in sources:
+        if push.moves(source.ref) and repository_of(source.root) in moved:
+            with suppress(NotFound):  # erased meanwhile
+                defer(database, source.project_id, "reindex", {"source": source.root})
 
 
 def _plan(database: Database, request: ReindexRequest) -> _Plan:

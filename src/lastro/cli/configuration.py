@@ -15,6 +15,7 @@ MASK = "***"
 DEFAULT_ORIGIN = "default"
 # Not settings: what was read, and from where.
 _OTHER_FIELDS = frozenset({"config_file", "origins"})
+_SECRETS = frozenset({"http.webhook_secret"})
 _USER_INFO = re.compile(r"^(\w+://)?([^:@/]*):(?!//).*@", re.DOTALL)
 _SECRET = re.compile(r"((?:ssl)?password\s*=\s*)('(?:\\.|[^'\\])*'?|[^\s&]+)", re.IGNORECASE)
 
@@ -40,6 +41,8 @@ def described(settings: Settings) -> Iterator[tuple[str, Any, str]]:
             continue
         origin = settings.origins.get(field.name, DEFAULT_ORIGIN)
         for name, value in _parts(field.name, getattr(settings, field.name)):
+            if name in _SECRETS and value:
+                value = MASK
             yield name, to_json(value), settings.origins.get(name, origin)
 
 

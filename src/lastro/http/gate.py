@@ -21,7 +21,15 @@ from starlette.responses import Response
 
 from lastro.app import App
 from lastro.db.work import Work, working
-from lastro.errors import Busy, Forbidden, NotFound, RateLimited, TooLarge, Unauthenticated
+from lastro.errors import (
+    Busy,
+    Forbidden,
+    InvalidInput,
+    NotFound,
+    RateLimited,
+    TooLarge,
+    Unauthenticated,
+)
 from lastro.http.paths import name_of
 from lastro.http_settings import LONG_CONCURRENCY, HttpSettings
 from lastro.keys import Principal
@@ -31,6 +39,9 @@ from lastro.roles import Action, permits
 TURN_RETRY_S = 1.0
 # What of an import is kept in memory; the rest lies in a file without a name.
 IN_MEMORY_BYTES = 1_048_576
+# The most that GitHub delivers: 25 MB. Source: its documentation of webhook payloads.
+SIGNED_BYTES = 25 * 1_048_576
+SIGNED_CONCURRENCY = 2
 
 _TRUTH = TypeAdapter(bool)
 Inner = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -69,6 +80,7 @@ class Gate:
         self.settings = settings
         self.is_open = is_open
         self.short = Turns(settings.concurrency, waiting=settings.waiting)
+        self._signed = Turns(SIGNED_CONCURRENCY, waiting=settings.waiting)
         self.long = Turns(LONG_CONCURRENCY, waiting=settings.waiting)
         self._rate = MovingWindowRateLimiter(MemoryStorage())
         rate = settings.rate_per_minute
@@ -99,6 +111,38 @@ class Gate:
                 return handle
 
         return GatedRoute
+
+    def signed_route(self) -> type[APIRoute]:
+        """The class of routes that need no key, whose bodies say who sent them.
+
+        They have turns of their own, so that strangers keep nobody from his, and a file for a
+        body, at ``request.state.body``, which must come within the deadline of a request.
+        """
+        settings, turns = self.settings, self._signed
+
+        class SignedRoute(APIRoute):
+            def get_route_handler(self) -> Inner:
+                inner = super().get_route_handler()
+
+                async def handle(request: Request) -> Response:
+                    async with turns.turn():
+                        try:
+                            async with asyncio.timeout(settings.deadline_s):
+                                body = await _read(request, max_bytes=SIGNED_BYTES)
+                        except TimeoutError:
+                            raise InvalidInput(
+                                f"the body did not come within {settings.deadline_s:g} s",
+                                remedy="send it again",
+                            ) from None
+                        with body:
+                            request.state.body = body
+                            return await _while_wanted(
+                                request, inner, Work(deadline_s=settings.deadline_s)
+                            )
+
+                return handle
+
+        return SignedRoute
 
     async def _enter(
         self, request: Request, inner: Inner, *, action: Action, is_long: bool, is_import: bool

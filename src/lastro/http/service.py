@@ -32,6 +32,7 @@ from lastro.http.routes import ERROR, Routes
 from lastro.http.schemas import Schema
 from lastro.http.searching import add_search_routes
 from lastro.http.sessions import add_session_routes
+from lastro.http.webhooks import add_webhook_route
 from lastro.http_settings import LONG_CONCURRENCY, HttpSettings
 
 # Threads for what looks after requests: keys, and clients that went away.
@@ -79,6 +80,7 @@ def make_service(app: App, settings: HttpSettings, *, is_open: bool) -> Any:
     add_keeping_routes(routes, app)
     add_job_routes(routes, app)
     add_administration_routes(routes, app)
+    add_webhook_route(router, app, routes.gate)
     service.include_router(router)
     add_health_routes(service, app, definitions)
     _tell_errors(service)

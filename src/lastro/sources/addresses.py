@@ -65,6 +65,24 @@ def parse_address(text: str) -> Address | None:
     return _network(cast("Protocol", scheme), found["authority"], found["path"], short=not url)
 
 
+def repository_of(text: str) -> str | None:
+    """Host and path of a repository, the same for every address of it; None for no address.
+
+    Without protocol, user, port, ``.git`` and case: what differs in these alone counts as one.
+    """
+    try:
+        address = parse_address(text)
+    except InvalidInput:
+        return None
+    if address is None:
+        return None
+    found = _URL.fullmatch(address.url) or _SHORT.fullmatch(address.url)
+    assert found is not None
+    host = re.sub(r":[0-9]*$", "", found["authority"].rpartition("@")[2])
+    path = unquote(found["path"]).strip("/").removesuffix(".git")
+    return f"{host}/{path}".casefold()
+
+
 def _file(authority: str, path: str) -> Address:
     if authority not in ("", "localhost") or not path.startswith("/"):
         raise _refused("a file address is file:// and an absolute path")

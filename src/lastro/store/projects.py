@@ -47,6 +47,15 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteSource:
+    """A remote repository that a project indexes at a ref; None is its default branch."""
+
+    project_id: int
+    root: str
+    ref: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectState:
     """A project with its counts, for listings."""
 
@@ -165,6 +174,14 @@ def project_sources(connection: AppConnection, project_id: int) -> list[Source]:
     with connection.cursor(row_factory=class_row(Source)) as cursor:
         return cursor.execute(
             load_queries("projects")["project_sources"], {"project_id": project_id}
+        ).fetchall()
+
+
+def remote_sources(connection: AppConnection, project_ids: Sequence[int]) -> list[RemoteSource]:
+    """Remote repositories of the named projects; they must be visible to the transaction."""
+    with connection.cursor(row_factory=class_row(RemoteSource)) as cursor:
+        return cursor.execute(
+            load_queries("projects")["remote_sources"], {"projects": list(project_ids)}
         ).fetchall()
 
 

@@ -67,6 +67,13 @@ FROM lastro.sources
 WHERE project_id = %(project_id)s
 ORDER BY name;
 
+-- name: remote_sources
+-- Addresses that the named projects index, and at which ref; few rows, index sources_pkey.
+SELECT project_id, root, ref
+FROM lastro.sources
+WHERE project_id = ANY (%(projects)s::bigint[]) AND kind = 'remote'
+ORDER BY project_id, name;
+
 -- name: folder_projects
 -- Visible projects that index a folder, a copy after its original; few rows, read whole.
 SELECT p.slug
