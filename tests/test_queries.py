@@ -427,7 +427,7 @@ def test_what_is_prepared_reads_no_large_table_whole_whatever_its_values(library
             connection.execute(f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {text}").fetchone()
             for (text,) in prepared
         ]
-    assert len(plans) == 7  # and the one that sets the visible projects
+    assert len(plans) == 6
     whole = {table for plan in plans if plan for table in read_whole(plan[0][0]["Plan"])}
     assert not whole & {"chunks", "documents", "lexeme_stats", "embedding_cache"}
 

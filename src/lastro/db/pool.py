@@ -156,12 +156,15 @@ class Database:
             try:
                 connection.execute(begin)
                 yield connection
+            except psycopg.Rollback:  # as within psycopg's own: undone, and no error
+                connection.rollback()
             except BaseException:
                 # A connection that was lost has nothing to undo.
                 with suppress(psycopg.Error):
                     connection.rollback()
                 raise
-            connection.commit()
+            else:
+                connection.commit()
 
     @contextmanager
     def session(self) -> Generator[AppConnection]:
