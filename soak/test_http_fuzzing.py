@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from fuzzing import ask_every_route
 from repositories import commit
 from service import running, settings_of
@@ -12,6 +13,7 @@ from lastro.types import IndexRequest
 EXAMPLES = 200
 
 
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module")  # the service's threads do
 def test_every_route_answers_what_is_documented_whatever_it_is_asked(
     owner_url: str, tmp_path: Path
 ) -> None:

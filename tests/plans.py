@@ -18,9 +18,10 @@ def explained(connection: psycopg.Connection) -> Iterator[list[Plan]]:
 
     class Explaining(psycopg.Cursor):
         def execute(self, query, params=None, **options):
-            with connection.cursor() as cursor:
-                psycopg.Cursor.execute(cursor, explain(query, connection), params)
-                plans.append(_plan(cursor))
+            if not text_of(query, connection).startswith(b"BEGIN"):
+                with connection.cursor() as cursor:
+                    psycopg.Cursor.execute(cursor, explain(query, connection), params)
+                    plans.append(_plan(cursor))
             return super().execute(query, params, **options)
 
     before = connection.cursor_factory
@@ -37,8 +38,12 @@ def plan_of(connection: psycopg.Connection, query: Composable | str, params: Any
 
 
 def explain(query: Any, connection: psycopg.Connection) -> bytes:
+    return b"EXPLAIN (FORMAT JSON) " + text_of(query, connection)
+
+
+def text_of(query: Any, connection: psycopg.Connection) -> bytes:
     text = query.as_bytes(connection) if isinstance(query, Composable) else query
-    return b"EXPLAIN (FORMAT JSON) " + (text.encode() if isinstance(text, str) else text)
+    return text.encode() if isinstance(text, str) else text
 
 
 def _plan(cursor: psycopg.Cursor) -> Plan:

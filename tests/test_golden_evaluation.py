@@ -156,7 +156,7 @@ def test_a_filter_is_asked_with(command: Command) -> None:
 
 def test_a_run_says_all_that_is_needed_to_repeat_it(command: Command) -> None:
     report = command.json("eval", "run", command.golden(), "--seed", "5", "--profile", "kb-rrf")
-    head = command.json("status")["revision"]
+    head = command.json("coverage")["revision"]
     assert (report["profileName"], report["profile"]["fusion"]) == ("kb-rrf", "rrf")
     assert (report["golden"]["name"], len(report["golden"]["contentHash"])) == ("harbour", 64)
     assert (report["seed"], report["k"]) == (5, 10)

@@ -18,6 +18,7 @@ from service import Service, running, settings_of
 
 from lastro.app import build, prepare_database
 from lastro.config import Settings
+from lastro.http_settings import LONG_CONCURRENCY
 from lastro.types import IndexRequest
 
 SEARCH = "/api/projects/manual/rag/search"
@@ -312,3 +313,50 @@ def test_a_request_is_given_up_at_its_deadline(manual: Manual) -> None:
             reply = client.post(SEARCH, json={"query": "pump"})
     assert (reply.status_code, code_of(reply)) == (503, "DATABASE_UNAVAILABLE")
     assert int(reply.headers["Retry-After"]) >= 1
+
+
+def _half_sent(service: Service, path: str, key: str) -> socket.socket:
+    """A request of which the body never comes whole."""
+    place = urlsplit(service.url)
+    client = socket.create_connection((place.hostname, place.port))
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n"
+    client.sendall(f"{head}Authorization: Bearer {key}\r\n\r\n{{".encode())
+    return client
+
+
+def test_a_body_that_does_not_come_is_refused_at_the_deadline(manual: Manual) -> None:
+    with running(manual.settings, http={"deadline_s": 0.5}) as service:
+        client = _half_sent(service, SEARCH, key_of(service))
+        client.settimeout(10)
+        with client:
+            told = client.recv(65_536)
+    assert told.startswith(b"HTTP/1.1 400 ")
+    assert b"did not come whole" in told
+
+
+def test_a_client_that_leaves_while_it_sends_gives_back_its_turn(manual: Manual) -> None:
+    with running(manual.settings, http={"concurrency": 1, "waiting": 0}) as service:
+        key = key_of(service)
+        _half_sent(service, SEARCH, key).close()
+        until = time.monotonic() + 10
+        with service.client(key) as client:
+            while client.post(SEARCH, json={"query": "pump"}).status_code != 200:
+                assert time.monotonic() < until
+                time.sleep(0.05)
+
+
+def test_strangers_take_no_place_of_an_import(manual: Manual) -> None:
+    path = "/api/projects/manual/entities/import"
+    with running(manual.settings, http={"waiting": 0}) as service:
+        key = key_of(service, role="editor")
+        imports = [_half_sent(service, path, key) for _ in range(LONG_CONCURRENCY)]
+        try:
+            with service.client() as stranger, service.client(key) as editor:
+                until = time.monotonic() + 10
+                while editor.post(path, content=b"").status_code != 429:
+                    assert time.monotonic() < until
+                    time.sleep(0.05)
+                assert stranger.post(path, content=b"").status_code == 401
+        finally:
+            for one in imports:
+                one.close()

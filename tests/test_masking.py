@@ -332,3 +332,10 @@ def test_no_pattern_runs_away_on_a_long_text() -> None:
     """A pattern that tries every pair of places would take hours for one of these."""
     for text in (made(2**18), "password " * 2**15, "://" + "a" * 2**18, "-----BEGIN " * 2**14):
         assert mask(text) == (text, 0)
+
+
+@pytest.mark.parametrize("held", ["Basic " + "YWRtaW46aHVu" + "dGVyMg==", "token " + made(20)])
+def test_what_a_header_of_credentials_holds_is_masked_in_a_payload(held: str) -> None:
+    masked = mask_json({"headers": {"Authorization": held}})
+    assert masked.secrets == 1
+    assert held.split()[1] not in str(masked.value)

@@ -9,6 +9,7 @@ import pytest
 from lastro.db.pool import Database
 from lastro.db.work import Work, WorkStopped, working
 from lastro.errors import StatementTimeout
+from lastro.turns import turn
 
 LONG_S = 30
 SLEEP = f"SELECT pg_sleep({LONG_S})"
@@ -81,3 +82,11 @@ def test_what_is_no_work_of_anyone_runs_as_long_as_it_takes(pool: Database) -> N
     with pool.transaction() as connection:
         told = connection.execute("SHOW statement_timeout").fetchone()[0]
     assert told == "0"
+
+
+def test_who_waits_for_a_project_waits_no_longer_than_the_deadline(pool: Database) -> None:
+    with turn(pool, 1):
+        began = time.monotonic()
+        with working(Work(deadline_s=0.3)), pytest.raises(StatementTimeout), turn(pool, 1):
+            pass
+    assert time.monotonic() - began < LONG_S / 3

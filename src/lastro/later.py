@@ -16,6 +16,7 @@ class Later:
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
         self._lock = threading.Lock()
+        self._working = threading.Lock()
         self._timer: threading.Timer | None = None
 
     def ask(self) -> None:
@@ -27,9 +28,10 @@ class Later:
                 self._timer.start()
 
     def now(self) -> None:
-        """Do it now, and not once more for those who asked before."""
+        """Do it now, and not once more for those who asked before; one that is at it ends first."""
         with self._lock:
             timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
-        self._work()
+        with self._working:
+            self._work()

@@ -129,6 +129,7 @@ def _spread(text: str, secrets: Mapping[str, str], *, count: int) -> Masked:
 
 
 _SECRET_NAME = re.compile(rf"{SECRET_NAMES}\Z", re.IGNORECASE)
+_CREDENTIALS_NAME = re.compile(r"authorization\Z", re.IGNORECASE)
 
 
 def _mask_value(value: object, *, depth: int) -> MaskedValue:
@@ -157,6 +158,10 @@ def _mask_object(value: Mapping[str, object], *, depth: int) -> MaskedValue:
 
 def _mask_field(name: str, held: object, *, depth: int) -> MaskedValue:
     if isinstance(held, str):
+        if _CREDENTIALS_NAME.search(name):  # its form is known with its name before it
+            said = mask(f"{name}: {held}")
+            if said.secrets:
+                return MaskedValue(said.text.removeprefix(f"{name}: "), said.secrets)
         named = _SECRET_NAME.search(name)
         if named is not None and _is_whole_secret(held, named):
             return MaskedValue("[masked:secret]", 1)

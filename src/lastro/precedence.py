@@ -1,18 +1,18 @@
-"""Work that may wait: threads that leave the processors to whoever answers somebody."""
+"""Work that may wait: threads that leave the processors to whoever answers somebody.
+
+Not for a process that answers requests itself: a thread of it that is behind others may hold what
+its other threads wait for.
+"""
 
 import os
 import sys
 import threading
-from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from contextvars import copy_context
-from typing import TypeVar
 
 # A tenth of a processor where others want it all the while, and all of it where none does.
 # Source: the command nice(1), and the weights of niceness 0 and 10 in Linux, 1024 and 110.
 NICENESS = 10
-T = TypeVar("T")
 
 
 def work_behind_others() -> None:
@@ -38,12 +38,6 @@ def behind_others() -> Generator[None]:
         if _rank() != before:
             with suppress(PermissionError):
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), before)
-
-
-def done_behind_others(work: Callable[[], T]) -> T:
-    """Do work in a thread of its own behind others, and wait; this thread keeps its rank."""
-    with ThreadPoolExecutor(1, initializer=work_behind_others) as behind:
-        return behind.submit(copy_context().run, work).result()
 
 
 def _rank() -> int:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
@@ -281,7 +282,7 @@ def _add_all(read: ReadEvents, *, run: _Run) -> _Added:
         for batch in _batches(read, added):
             if stored is not None:
                 stored.result()
-            stored = storing.submit(_add_batch, batch, added, run=run)
+            stored = storing.submit(copy_context().run, partial(_add_batch, batch, added, run=run))
         if stored is not None:
             stored.result()
     return added

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
 from uuid import UUID
@@ -110,7 +111,7 @@ class Writer:
             swap = partial(
                 self._swap, list(batch), vectors, stale, project_id=project_id, made_by=made_by
             )
-            self._storing.append(self._threads().submit(retried, swap))
+            self._storing.append(self._threads().submit(copy_context().run, retried, swap))
 
     def settle(self) -> None:
         """Wait until everything written is stored. Errors: the first one of storing it.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, LiteralString, TypeVar, cast
 
 import psycopg
 from pgvector.psycopg import register_vector
@@ -226,6 +226,10 @@ class Database:
             nullcontext() if work is None else work.holding(connection),
         ):
             _configure(connection)
+            left_s = None if work is None else work.remaining_s()
+            if left_s is not None:
+                limit = f"{math.ceil(left_s * 1000)}ms"
+                connection.execute(f"SELECT set_config('{STATEMENT_TIMEOUT}', %s, false)", [limit])
             yield connection
 
     def _try_connection(self) -> None:
@@ -263,12 +267,12 @@ def _visible(projects: Sequence[int]) -> dict[str, str]:
 
 
 @lru_cache(maxsize=256)
-def _begin(settings: tuple[tuple[str, str], ...], *, snapshot: bool) -> bytes:
+def _begin(settings: tuple[tuple[str, str], ...], *, snapshot: bool) -> SQL:
     """What begins a transaction with ``settings``, in one round trip."""
     calls = [SQL("set_config({}, {}, true)").format(*setting) for setting in settings]
     level = _REPEATABLE_READ if snapshot else _READ_COMMITTED
     begin = SQL("BEGIN ISOLATION LEVEL {}; SELECT {}").format(level, SQL(", ").join(calls))
-    return begin.as_bytes()
+    return SQL(cast("LiteralString", begin.as_string(None)))
 
 
 def _within_deadline(settings: Mapping[str, str]) -> Mapping[str, str]:

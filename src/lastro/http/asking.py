@@ -12,6 +12,6 @@ def principal_of(request: Request) -> Principal | None:
 
 
 def may(request: Request, action: Action) -> bool:
-    """Whether the request's key may do ``action`` too."""
+    """Whether the request's key may do ``action`` too, or everyone may."""
     principal = principal_of(request)
-    return principal is None or permits(principal.role, action)
+    return request.state.is_open if principal is None else permits(principal.role, action)

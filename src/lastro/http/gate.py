@@ -16,7 +16,7 @@ from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 from pydantic import TypeAdapter, ValidationError
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from lastro.app import App
@@ -126,14 +126,9 @@ class Gate:
 
                 async def handle(request: Request) -> Response:
                     async with turns.turn():
-                        try:
-                            async with asyncio.timeout(settings.deadline_s):
-                                body = await _read(request, max_bytes=SIGNED_BYTES)
-                        except TimeoutError:
-                            raise InvalidInput(
-                                f"the body did not come within {settings.deadline_s:g} s",
-                                remedy="send it again",
-                            ) from None
+                        body = await _read(
+                            request, max_bytes=SIGNED_BYTES, limit_s=settings.deadline_s
+                        )
                         with body:
                             request.state.body = body
                             return await _while_wanted(
@@ -148,18 +143,23 @@ class Gate:
         self, request: Request, inner: Inner, *, action: Action, is_long: bool, is_import: bool
     ) -> Response:
         settings = self.settings
+        if is_long:  # who may not be let in is not to take a place of those who are
+            async with self.short.turn():
+                await self._admit(request, action)
         async with (self.long if is_long else self.short).turn():
-            await self._admit(request, action)
+            if not is_long:
+                await self._admit(request, action)
+            limit_s = settings.long_deadline_s if is_long else settings.deadline_s
             body = await _read(
                 request,
                 max_bytes=settings.max_import_bytes if is_import else settings.max_body_bytes,
+                limit_s=limit_s,
             )
             try:
                 request.state.body = body
                 if not is_import:
                     # Where Starlette keeps what it has read.
                     request._body = body.read()  # pyright: ignore
-                limit_s = settings.long_deadline_s if is_long else settings.deadline_s
                 return await _while_wanted(request, inner, Work(deadline_s=limit_s))
             finally:
                 body.close()
@@ -192,9 +192,9 @@ class Gate:
         return self._keys.authenticate(text.strip())
 
     def _count(self, principal: Principal) -> None:
-        if self._allowance is None or self._rate.hit(self._allowance, str(principal.key_id)):
+        if self._allowance is None or self._rate.hit(self._allowance, principal.key_id):
             return
-        window = self._rate.get_window_stats(self._allowance, str(principal.key_id))
+        window = self._rate.get_window_stats(self._allowance, principal.key_id)
         raise RateLimited(
             f"this key may ask {self._allowance.amount} times a minute",
             retry_after_s=max(1.0, window.reset_time - time.time()),
@@ -210,21 +210,37 @@ def _is_waited_for(request: Request) -> bool:
         return False  # refused by the route
 
 
-async def _read(request: Request, *, max_bytes: int) -> IO[bytes]:
-    """The body, from its beginning. Errors: TooLarge, before all of it was read."""
+async def _read(request: Request, *, max_bytes: int, limit_s: float) -> IO[bytes]:
+    """The body, from its beginning.
+
+    Errors: TooLarge, before all of it was read; InvalidInput where it does not come.
+    """
     said = request.headers.get("Content-Length", "")
     if said.isdecimal() and int(said) > max_bytes:
         raise _too_large(max_bytes)
     body = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES)  # noqa: SIM115 - closed by who asked
+    try:
+        async with asyncio.timeout(limit_s):
+            await _receive(request, body, max_bytes=max_bytes)
+    except (TimeoutError, ClientDisconnect) as error:
+        body.close()
+        raise InvalidInput(
+            f"the body did not come whole within {limit_s:g} s", remedy="send it again"
+        ) from error
+    except BaseException:
+        body.close()
+        raise
+    body.seek(0)
+    return body
+
+
+async def _receive(request: Request, body: IO[bytes], *, max_bytes: int) -> None:
     count = 0
     async for part in request.stream():
         count += len(part)
         if count > max_bytes:
-            body.close()
             raise _too_large(max_bytes)
         body.write(part)
-    body.seek(0)
-    return body
 
 
 def _too_large(max_bytes: int) -> TooLarge:

@@ -12,7 +12,6 @@ from lastro.http.pages import Asked
 from lastro.http.routes import Routes
 from lastro.http.shapes import ReindexBody
 from lastro.job import Deferred
-from lastro.precedence import done_behind_others
 from lastro.types import IndexReport, ReindexRequest
 
 
@@ -31,7 +30,7 @@ def add_reindex_route(routes: Routes, app: App) -> None:
             project=project, scopes=tuple(body.scopes or ()), ref=body.ref, rebuild=body.rebuild
         )
         if asked.wait:
-            return answer(done_behind_others(lambda: app.reindex(request)))
+            return answer(app.reindex(request))
         deferred = Deferred(job=app.defer_reindex(request), workers=app.workers())
         place = f"/api/projects/{quote(project, safe='')}/jobs/{deferred.job.id}"
         return answer(deferred, status=202, headers={"Location": place})

@@ -32,12 +32,14 @@ ERROR: Schema = {
 REFUSALS: Mapping[int, str] = {
     400: "The request is not understood, or outside what is allowed.",
     401: "No key, or none that holds.",
+    402: "The project's budget would be passed.",
     403: "The key's role may not do this.",
     404: "There is no such thing, or it is not yours to see.",
     409: "It contradicts what is there.",
     413: "The body is larger than the service reads.",
     429: "Too much at once; `Retry-After` says when to come again.",
     500: "A fault of the service; its log has it under the request's id.",
+    502: "An embedder or a remote repository does not answer.",
     503: "The database is unavailable, or the request's time is over.",
 }
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
@@ -25,7 +25,7 @@ from lastro.http.health import WithMetrics, add_health_routes
 from lastro.http.jobs import add_job_routes
 from lastro.http.keeping import add_keeping_routes
 from lastro.http.metrics import Metrics
-from lastro.http.observing import Observed, note_error, request_id_of
+from lastro.http.observing import LOG, Observed, note_error, request_id_of
 from lastro.http.paths import WithSlashes
 from lastro.http.reindexing import add_reindex_route
 from lastro.http.routes import ERROR, Routes
@@ -93,28 +93,32 @@ async def _keep_database_up(app: App) -> None:
     """Look after an embedded server for as long as the service runs."""
     while app.settings.database_url is None:
         await asyncio.sleep(KEEP_UP_EVERY_S)
-        with suppress(LastroError):  # the next request says what it is
+        try:
             await run_in_threadpool(app.keep_database_up)
+        except LastroError:  # the next request says what it is
+            continue
+        except Exception:  # noqa: BLE001 - the log has it, and the next look may go well
+            LOG.exception("fault")
 
 
 def _tell_errors(service: FastAPI) -> None:
     @service.exception_handler(LastroError)
-    def _(request: Request, error: LastroError) -> Response:
+    async def _(request: Request, error: LastroError) -> Response:
         return _refused(request, error)
 
     @service.exception_handler(RequestValidationError)
-    def _(request: Request, error: RequestValidationError) -> Response:
+    async def _(request: Request, error: RequestValidationError) -> Response:
         return _refused(request, _not_understood(error))
 
     @service.exception_handler(HTTPException)
-    def _(request: Request, error: HTTPException) -> Response:
+    async def _(request: Request, error: HTTPException) -> Response:
         said = _refused(request, _of_http(request, error))
         said.status_code = error.status_code
         said.headers.update(error.headers or {})
         return said
 
     @service.exception_handler(Exception)
-    def _(request: Request, _error: Exception) -> Response:
+    async def _(request: Request, _error: Exception) -> Response:
         fault = LastroError("the service failed", remedy="its log has the place, under this id")
         return _refused(request, fault)
 

@@ -55,7 +55,10 @@ def serve(settings: Settings, *, is_open: bool) -> None:
     )
     with _listening(http) as sockets:
         if http.workers == 1:
-            _Alone(config).run(sockets)
+            alone = _Alone(config)
+            alone.run(sockets)
+            if not alone.started:
+                raise ConfigError("the service does not start", remedy="see its log")
             return
         with _counted_together():
             _Several(config, sockets).run()
