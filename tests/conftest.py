@@ -1,17 +1,14 @@
 """Fixtures of the whole suite: one PostgreSQL for the run, a fresh database for each test."""
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import psycopg
 import pytest
 from databases import address, drop_template, ensure_template, scratch_database
 from hypothesis import HealthCheck, settings
-from postgres import DATABASE_VARIABLE, SPEEDY, begin_run, end_run, test_server
+from postgres import DATABASE_VARIABLE, begin_run, end_run, own_server, test_server
 
 from lastro.db.embedded import EmbeddedPostgres
 from lastro.db.pool import Database
@@ -98,14 +95,8 @@ def new_database(server_url: str) -> Iterator[Callable[..., str]]:
 @pytest.fixture(scope="session")
 def private_server() -> Iterator[EmbeddedPostgres]:
     """A server of this worker's own, for tests that stop it or change its roles."""
-    folder = Path(tempfile.mkdtemp(prefix="lastro-private-"))
-    folder.chmod(0o711)  # the server's user passes through
-    server = EmbeddedPostgres(folder / "home", settings=SPEEDY)
-    try:
+    with own_server() as server:
         yield server
-    finally:
-        server.stop()
-        shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ import shutil
 import tempfile
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from lastro.db.embedded import EmbeddedPostgres
@@ -20,6 +22,19 @@ FOLDER_PREFIX = "lastro-test-"
 IDLE_S = 600.0
 LEFT_OVER_AFTER_S = 3_600.0
 SPEEDY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+@contextmanager
+def own_server() -> Iterator[EmbeddedPostgres]:
+    """A server beside that of the run, not started; gone at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="lastro-private-"))
+    folder.chmod(0o711)  # the server's user passes through
+    server = EmbeddedPostgres(folder / "home", settings=SPEEDY)
+    try:
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder)
 
 
 def begin_run() -> None:

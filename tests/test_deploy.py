@@ -19,6 +19,7 @@ import typer
 import yaml
 from commands import in_folder
 from databases import address, create_database, drop_database
+from postgres import own_server
 from psycopg.conninfo import conninfo_to_dict
 from service import running, settings_of
 
@@ -288,6 +289,13 @@ class Fresh:
         with psycopg.connect(self.cluster, dbname="postgres", autocommit=True) as server:
             drop_database(server, "lastro")
             server.execute("DROP ROLE lastro_user; DROP ROLE lastro_owner; DROP ROLE lastro_app")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """Address of a server of these tests' own: on any other one roles may be left."""
+    with own_server() as server:
+        yield server.start()
 
 
 @pytest.fixture
