@@ -2,14 +2,19 @@
 
 import json
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
+from repositories import commit
 from schemathesis import APIOperation, Case, GenerationMode, SerializationContext
 from schemathesis.checks import CHECKS, load_all_checks
-from service import Service
+from service import Service, running, settings_of
+
+from lastro.app import build, prepare_database
+from lastro.types import IndexRequest
 
 load_all_checks()
 # What the shape allows may be refused for what it means: a filter, a name, a date. That a key is
@@ -24,6 +29,18 @@ def lines(_context: SerializationContext, value: Any) -> bytes:
     """Lines as they are, and anything else as one line of JSON."""
     text = value if isinstance(value, str) else json.dumps(value)
     return text.encode("utf-8", "surrogatepass")
+
+
+def asked(url: str, folder: Path, *, examples: int) -> dict[str, set[int]]:
+    """``ask_every_route`` of a new service over the database of ``url``, as an administrator."""
+    settings = settings_of(url, folder / "home")
+    prepare_database(settings)
+    commit(folder / "manual", {"docs/pump.md": "# Pump\n\nThe pump runs dry at noon.\n"})
+    with build(settings) as app:
+        app.index(IndexRequest(path=folder / "manual", project="manual"))
+        key = app.keys.create("manual", role="admin").key
+    with running(settings) as service:
+        return ask_every_route(service, key, project="manual", examples=examples)
 
 
 def ask_every_route(

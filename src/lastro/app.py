@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from shutil import disk_usage
 from typing import TYPE_CHECKING, BinaryIO
@@ -330,7 +329,7 @@ class App:
 
         return doctor.require_walls(self.database, embedded=self.settings.database_url is None)
 
-    @cached_property
+    @property
     def keys(self) -> "KeyRing":
         """API keys of every project: made, listed, revoked, rotated, and recognised."""
         from lastro.keys import KeyRing

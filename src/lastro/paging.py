@@ -47,7 +47,7 @@ def read_cursor(text: str) -> Cursor:
         case [int(shown), str(mark)] if type(shown) is int and shown >= 1:
             return Cursor(shown, mark)
         case _:
-            raise _unknown()
+            raise not_a_cursor()
 
 
 def mark_of(question: object, ids: Iterable[UUID]) -> str:
@@ -76,7 +76,7 @@ def read_place(text: str | None, list_: str, kinds: Sequence[type]) -> list[Any]
         ):
             return place
         case _:
-            raise _unknown()
+            raise not_a_cursor()
 
 
 def _is_stored(value: str | int) -> bool:
@@ -96,9 +96,10 @@ def _said(text: str) -> list[Any]:
         padded = text + "=" * (-len(text) % 4)
         said = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
     except (binascii.Error, ValueError, RecursionError) as error:
-        raise _unknown() from error
+        raise not_a_cursor() from error
     return cast("list[Any]", said) if isinstance(said, list) else []
 
 
-def _unknown() -> InvalidInput:
+def not_a_cursor() -> InvalidInput:
+    """What is said of a text that no list gave."""
     return InvalidInput("the cursor is not one of Lastro's", remedy="ask again without a cursor")

@@ -372,8 +372,8 @@ class _Work:
             self.refused[row.id] = replace(said, reason=f"{said.reason}: {why.detail}")
 
     def _stopped(self, failure: Degraded) -> LastroError:
-        with self.database.transaction(projects=all_project_ids(self.database)) as connection:
-            ids = all_project_ids(self.database)
+        ids = all_project_ids(self.database)
+        with self.database.transaction(projects=ids) as connection:
             total, missing = store.switch_counts(connection, ids) or (0, 0)
         message = f"{failure.detail}; {total - missing} of {total} rows have their new vector"
         remedy = (

@@ -47,12 +47,14 @@ def read_as(kind: type[B], request: Request) -> B:
     try:
         return kind.model_validate_json(said or b"{}")
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        message = str(first["msg"])
-        raise InvalidInput(
-            f"{place}: {message}" if place else message, remedy="see /openapi.json"
-        ) from error
+        raise not_understood(error.errors()[0]) from error
+
+
+def not_understood(first: Mapping[str, Any]) -> InvalidInput:
+    """What pydantic found first, and where in what was sent."""
+    place = ".".join(str(part) for part in first["loc"] if part != "body")
+    said = str(first["msg"])
+    return InvalidInput(f"{place}: {said}" if place else said, remedy="see /openapi.json")
 
 
 def json_body(schema: Schema, examples: Sequence[object], *, required: bool = True) -> Schema:

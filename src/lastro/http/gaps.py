@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lastro.app import App
-from lastro.errors import InvalidInput
 from lastro.gap import Gap, GapPlace, GapStatus
 from lastro.gaps import Accepted, Dismissed, Resolved
 from lastro.http.answers import answer
@@ -19,6 +18,7 @@ from lastro.http.routes import Routes
 from lastro.http.schemas import page_of, schema_of
 from lastro.http.shapes import AcceptBody, DismissBody, ResolveBody, shape_of
 from lastro.moments import parse_since
+from lastro.paging import not_a_cursor
 
 AT = "/api/projects/{project}/gaps"
 TAGS = ("gaps",)
@@ -110,6 +110,4 @@ def _after(page: Page) -> GapPlace | None:
     try:
         return GapPlace(hit_count=count, last_seen=datetime.fromisoformat(seen), id=UUID(id_))
     except ValueError as error:
-        raise InvalidInput(
-            "the cursor is not one of Lastro's", remedy="ask again without a cursor"
-        ) from error
+        raise not_a_cursor() from error

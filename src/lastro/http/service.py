@@ -18,6 +18,7 @@ from lastro.app import App
 from lastro.errors import InvalidInput, LastroError, NotFound
 from lastro.http.administration import add_administration_routes
 from lastro.http.answers import refusal
+from lastro.http.bodies import not_understood
 from lastro.http.entities import add_entity_routes
 from lastro.http.gaps import add_gap_routes
 from lastro.http.gate import Gate
@@ -108,7 +109,7 @@ def _tell_errors(service: FastAPI) -> None:
 
     @service.exception_handler(RequestValidationError)
     async def _(request: Request, error: RequestValidationError) -> Response:
-        return _refused(request, _not_understood(error))
+        return _refused(request, not_understood(error.errors()[0]))
 
     @service.exception_handler(HTTPException)
     async def _(request: Request, error: HTTPException) -> Response:
@@ -126,13 +127,6 @@ def _tell_errors(service: FastAPI) -> None:
 def _refused(request: Request, error: LastroError) -> Response:
     note_error(request, error)
     return refusal(error, request_id=request_id_of(request))
-
-
-def _not_understood(error: RequestValidationError) -> InvalidInput:
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if part != "body")
-    said = str(first["msg"])
-    return InvalidInput(f"{place}: {said}" if place else said, remedy="see /openapi.json")
 
 
 def _of_http(request: Request, error: HTTPException) -> LastroError:
