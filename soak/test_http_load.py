@@ -4,6 +4,7 @@ LASTRO_SOAK_HTTP_S says for how many seconds; half an hour where it says nothing
 """
 
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
-from homes import wait_until
+from homes import open_folder, wait_until
 from ollama_server import free_port
 from test_http_faults import (
     ASKED,
@@ -22,8 +23,13 @@ from test_http_faults import (
     ends_at_once,
     ends_in_order,
     made_pier,
+    prepared,
     served,
 )
+
+from lastro.config import Settings
+from lastro.db.embedded import EmbeddedPostgres
+from lastro.http_settings import HttpSettings
 
 LOAD_S = float(os.environ.get("LASTRO_SOAK_HTTP_S", "1800"))
 CLIENTS = 8
@@ -57,6 +63,27 @@ def test_processes_are_counted_together_on_a_port_of_its_own(pier: Pier, tmp_pat
         assert httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=10).status_code == 404
     counted = 'route="/api/projects/{project}/rag/search",status="200"} 20.0'
     assert counted in text
+
+
+def test_two_processes_answer_from_the_embedded_database_and_end_in_order(tmp_path: Path) -> None:
+    folder = open_folder()
+    settings = Settings(home=folder / "home", embedder="deterministic")
+    prepared(settings)
+    try:
+        with served(Pier("", settings.home), tmp_path, workers=2) as one:
+
+            def both_answered() -> bool:
+                assert _answer(one.url) == 200
+                text = httpx.get(f"{one.url}/metrics", timeout=30).text
+                return f'connections{{state="most"}} {2 * HttpSettings().connections}.0' in text
+
+            assert wait_until(both_answered)  # a process counts its connections once it answered
+            one.process.send_signal(signal.SIGTERM)
+            assert one.process.wait(timeout=60) == 0, one.log.read_text()
+            assert [*one.temporary.iterdir()] == []
+    finally:
+        EmbeddedPostgres(settings.home, idle_s=0).stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_a_process_that_is_killed_is_replaced_and_another_answers_meanwhile(

@@ -29,3 +29,33 @@ def wait_until(connection: psycopg.Connection, locks: str, *, there_are: int) ->
     while (found := count(connection, locks)) != there_are:
         assert time.monotonic() < deadline, f"{found} locks, and not {there_are}"
         time.sleep(0.01)
+
+
+class Locked:
+    """Searches of a database wait for as long as this holds its table."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = psycopg.connect(url)
+        self._onlooker = psycopg.connect(url, autocommit=True)
+
+    def __enter__(self) -> "Locked":
+        self._connection.execute("LOCK TABLE lastro.chunks IN ACCESS EXCLUSIVE MODE")
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._connection.rollback()
+        self._connection.close()
+        self._onlooker.close()
+
+    def waiting(self) -> int:
+        """Statements that wait for it."""
+        return self._onlooker.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        ).fetchone()[0]
+
+    def until_waiting(self, number: int) -> None:
+        until = time.monotonic() + PATIENCE_S
+        while self.waiting() != number:
+            assert time.monotonic() < until, f"{self.waiting()} wait, not {number}"
+            time.sleep(0.02)

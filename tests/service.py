@@ -6,6 +6,7 @@ import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from socket import create_server
 from typing import Any
 
 import httpx
@@ -21,10 +22,14 @@ START_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """A service that listens at ``url``; ``settings`` are those of its app."""
+    """A service that listens at ``url``; ``settings`` are those of its app.
+
+    ``metrics_url`` is where its metrics are: there too, or apart.
+    """
 
     url: str
     settings: Settings
+    metrics_url: str
 
     def client(
         self, key: str | None = None, *, headers: Mapping[str, str] | None = None
@@ -36,16 +41,24 @@ class Service:
 
 @contextlib.contextmanager
 def running(
-    settings: Settings, *, is_open: bool = False, http: Mapping[str, Any] | None = None
+    settings: Settings,
+    *,
+    is_open: bool = False,
+    metrics_apart: bool = False,
+    http: Mapping[str, Any] | None = None,
 ) -> Generator[Service]:
-    """Answers until the block ends."""
-    limits = HttpSettings(**(http or {}))
+    """Answers until the block ends, with ``metrics_apart`` at two ports."""
+    sockets = [create_server(("127.0.0.1", 0)) for _ in range(2 if metrics_apart else 1)]
+    ports = [one.getsockname()[1] for one in sockets]
+    urls = [f"http://127.0.0.1:{port}" for port in ports]
+    apart = {"metrics_port": ports[1]} if metrics_apart else {}
+    limits = HttpSettings(**apart, **(http or {}))
     app = build(settings, connections=limits.connections)
     made = make_service(app, limits, is_open=is_open)
     server = uvicorn.Server(
-        uvicorn.Config(made, port=0, log_config=None, access_log=False, timeout_graceful_shutdown=5)
+        uvicorn.Config(made, log_config=None, access_log=False, timeout_graceful_shutdown=5)
     )
-    thread = threading.Thread(target=server.run, name="service")
+    thread = threading.Thread(target=server.run, args=(sockets,), name="service")
     thread.start()
     try:
         until = time.monotonic() + START_S
@@ -53,11 +66,12 @@ def running(
             assert thread.is_alive()
             assert time.monotonic() < until
             time.sleep(0.01)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield Service(url=f"http://127.0.0.1:{port}", settings=settings)
+        yield Service(url=urls[0], settings=settings, metrics_url=urls[-1])
     finally:
         server.should_exit = True
         thread.join()
+        for one in sockets:
+            one.close()
 
 
 def settings_of(url: str, home: Path, **others: Any) -> Settings:

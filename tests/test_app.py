@@ -1,5 +1,6 @@
 """The app over a server of the user's own, where owner and application are different logins."""
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,6 +44,26 @@ def test_after_init_the_application_indexes_and_searches_without_the_owner(
     assert report.embedding.embedded == 1
     assert outcome.vector_available
     assert [hit.content for hit in outcome.hits] == ["# Pump\n\nThe pump runs dry at noon."]
+
+
+def test_nothing_but_the_last_step_of_erasing_needs_the_owner_after_init(
+    application_url: str, owner_url: str, tmp_path: Path
+) -> None:
+    commit(tmp_path / "manual", {"docs/a.md": "# Pump\n\nThe pump runs dry at noon.\n"})
+    prepare_database(settings(tmp_path, database_url=application_url, admin_database_url=owner_url))
+    nobody = "postgresql://nobody@127.0.0.1:1/nothing"
+    held = io.BytesIO()
+    away = settings(tmp_path, database_url=application_url, admin_database_url=nobody)
+    with build(away) as app:
+        app.index(IndexRequest(path=tmp_path / "manual"))
+        app.export_project("manual", held.write)
+        held.seek(0)
+        imported = app.import_project(held, project="copy")
+        erased = app.erase_project("manual")
+        left = [project.slug for project in app.projects()]
+    assert (imported.chunks, erased.chunks) == (1, 1)
+    assert not erased.vacuumed
+    assert left == ["copy"]
 
 
 def test_init_with_another_embedder_than_the_index_has_is_refused(

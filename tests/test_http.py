@@ -10,9 +10,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
-import psycopg
 import pytest
 from databases import address, scratch_database
+from homes import wait_until
+from locks import Locked
 from repositories import commit
 from service import Service, running, settings_of
 
@@ -236,36 +237,6 @@ def test_a_path_that_leads_nowhere_is_not_found_in_the_shape_of_an_error(service
 # --- turns, and clients that go away
 
 
-class Locked:
-    """Searches of a database wait for as long as this holds its table."""
-
-    def __init__(self, url: str) -> None:
-        self._connection = psycopg.connect(url)
-        self._onlooker = psycopg.connect(url, autocommit=True)
-
-    def __enter__(self) -> "Locked":
-        self._connection.execute("LOCK TABLE lastro.chunks IN ACCESS EXCLUSIVE MODE")
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._connection.rollback()
-        self._connection.close()
-        self._onlooker.close()
-
-    def waiting(self) -> int:
-        """Statements that wait for it."""
-        return self._onlooker.execute(
-            "SELECT count(*) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        ).fetchone()[0]
-
-    def until_waiting(self, number: int) -> None:
-        until = time.monotonic() + 10
-        while self.waiting() != number:
-            assert time.monotonic() < until, f"{self.waiting()} wait, not {number}"
-            time.sleep(0.02)
-
-
 def test_what_comes_when_all_turns_and_places_are_taken_is_told_to_come_again(
     manual: Manual,
 ) -> None:
@@ -283,8 +254,9 @@ def test_what_comes_when_all_turns_and_places_are_taken_is_told_to_come_again(
             for thread in threads:
                 thread.start()
             locked.until_waiting(1)
-            time.sleep(0.3)  # the second one is in its place
             with service.client(key) as client:
+                taken = 'lastro_http_turns{state="short"} 2.0'
+                assert wait_until(lambda: taken in client.get("/metrics").text)
                 refused = client.post(SEARCH, json={"query": "pump"})
         for thread in threads:
             thread.join()

@@ -1,6 +1,7 @@
 """The service as a process of its own: it ends in order, and outlives its database."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,13 +12,14 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from socket import create_server
 
 import httpx
 import psycopg
 import pytest
 from databases import address, scratch_database
 from homes import open_folder, wait_until
-from ollama_server import Script, free_port, ollama
+from ollama_server import Script, ollama
 from postgres import SPEEDY
 from repositories import commit
 from service import Service, running, settings_of
@@ -25,6 +27,9 @@ from service import Service, running, settings_of
 from lastro.app import build, prepare_database
 from lastro.config import Settings
 from lastro.db.embedded import EmbeddedPostgres
+from lastro.errors import ConfigError
+from lastro.http.serving import serve, url_of
+from lastro.http_settings import HttpSettings
 from lastro.ollama_settings import OllamaSettings
 from lastro.types import IndexRequest
 
@@ -67,11 +72,12 @@ def made_pier(server_url: str, template: str, folder: Path) -> Iterator[Pier]:
 
 @dataclass(frozen=True)
 class Served:
-    """``lastro serve`` as a process; ``log`` is its stderr."""
+    """``lastro serve`` as a process: ``log`` is its stderr, ``temporary`` where it may write."""
 
     process: "subprocess.Popen[bytes]"
     url: str
     log: Path
+    temporary: Path
 
     def get(self, path: str) -> int:
         return httpx.get(self.url + path, timeout=10).status_code
@@ -83,24 +89,33 @@ class Served:
             return False
 
 
+def listening(log: Path) -> str:
+    """Where the service says that it listens; empty before it does."""
+    said = re.search(r"^listening on (http://\S+)$", log.read_text(), re.M)
+    return said[1] if said else ""
+
+
 @contextmanager
 def served(pier: Pier, folder: Path, **http: object) -> Generator[Served]:
     """Runs until the block ends; then it is killed where it has not ended itself."""
-    port, log = free_port(), folder / "log"
+    log, temporary = folder / "log", folder / "temporary"
+    temporary.mkdir()
     environment = {
         **os.environ,
         "LASTRO_HOME": str(pier.home),
         "LASTRO_DATABASE_URL": pier.url,
         "LASTRO_EMBEDDER": "deterministic",
+        "TMPDIR": str(temporary),
         **{f"LASTRO_HTTP_{key}".upper(): str(value) for key, value in http.items()},
     }
-    command = [sys.executable, "-c", PROGRAM, "serve", "--open", "--port", str(port)]
+    command = [sys.executable, "-c", PROGRAM, "serve", "--open", "--port", "0"]
     with (
         log.open("wb") as errors,
         subprocess.Popen(command, cwd=folder, env=environment, stderr=errors) as process,
     ):
-        one = Served(process, f"http://127.0.0.1:{port}", log)
         try:
+            assert wait_until(lambda: bool(listening(log))), log.read_text()
+            one = Served(process, listening(log), log, temporary)
             assert wait_until(one.answers), log.read_text()
             yield one
         finally:
@@ -146,6 +161,7 @@ def ends_in_order(pier: Pier, tmp_path: Path, *, workers: int) -> None:
             assert wait_until(lambda: not one.answers())
         thread.join()
         assert one.process.wait(timeout=30) == 0, one.log.read_text()
+        assert [*one.temporary.iterdir()] == []
     assert replies == [200]
 
 
@@ -160,13 +176,14 @@ def ends_at_once(pier: Pier, tmp_path: Path, *, workers: int) -> None:
             thread.start()
             assert wait_until(lambda: waiting(pier.url) == 1)
             one.process.send_signal(signal.SIGTERM)
-            time.sleep(0.2)
+            assert wait_until(lambda: not one.answers())
             one.process.send_signal(signal.SIGTERM)
             began = time.monotonic()
             assert one.process.wait(timeout=30) == 130
             took_s = time.monotonic() - began
             thread.join()
-    assert took_s < 5
+        assert [*one.temporary.iterdir()] == []
+    assert took_s < 30  # and not grace_s
 
 
 def _ask_in_vain(url: str) -> None:
@@ -174,6 +191,21 @@ def _ask_in_vain(url: str) -> None:
         httpx.post(url, json=ASKED, timeout=60)
     except httpx.HTTPError:
         return
+
+
+def test_nobody_is_told_that_it_listens_where_another_does(pier: Pier) -> None:
+    said: list[str] = []
+    with create_server(("127.0.0.1", 0)) as taken:
+        http = HttpSettings(port=taken.getsockname()[1])
+        settings = replace(settings_of(pier.url, pier.home), http=http)
+        with pytest.raises(ConfigError, match="cannot listen"):
+            serve(settings, is_open=True, say=said.append)
+    assert said == []
+
+
+def test_an_address_of_ipv6_stands_in_brackets() -> None:
+    assert url_of("::1", 8080) == "http://[::1]:8080"
+    assert url_of("127.0.0.1", 8080) == "http://127.0.0.1:8080"
 
 
 # --- faults under load

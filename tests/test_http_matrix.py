@@ -73,10 +73,10 @@ CALLS: dict[tuple[str, str], Call] = {
         "decide_gaps", "/gaps/{gap-{role}}/accept", {"unanswerable": True}
     ),
     ("GET", f"{AT}/rules"): Call("keep_rules", "/rules"),
-    ("PUT", f"{AT}/rules"): Call("keep_rules", "/rules", content="{}", headers=LINES),
+    ("PATCH", f"{AT}/rules"): Call("keep_rules", "/rules", content="{}", headers=LINES),
     ("DELETE", f"{AT}/rules/{{rule}}"): Call("keep_rules", "/rules/r%2F{role}", ok=(204,)),
     ("GET", f"{AT}/words"): Call("keep_words", "/words"),
-    ("PUT", f"{AT}/words"): Call("keep_words", "/words", content="{}", headers=LINES),
+    ("PATCH", f"{AT}/words"): Call("keep_words", "/words", content="{}", headers=LINES),
     ("DELETE", f"{AT}/words/{{word}}"): Call("keep_words", "/words/W{role}", ok=(204,)),
     ("GET", f"{AT}/profiles"): Call("list_profiles", "/profiles"),
     ("POST", f"{AT}/profiles/{{profile}}/adopt"): Call(

@@ -1,27 +1,51 @@
 """Operation of the service: readiness, metrics, and a log without content."""
 
+import asyncio
 import io
 import json
 import logging
+import os
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import httpx
 import psycopg
 import pytest
+import uvicorn
 from databases import address, scratch_database
-from ollama_server import Script, free_port, ollama
+from homes import wait_until
+from ollama_server import Script, ollama
+from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.parser import text_string_to_metric_families
 from repositories import commit
 from service import Service, running, settings_of
+from uvicorn.lifespan.on import LifespanOn
 
 from lastro.app import App, build, prepare_database
 from lastro.config import Settings
-from lastro.http import health
+from lastro.db import migrate
+from lastro.errors import (
+    REFUSALS,
+    Busy,
+    Contention,
+    DatabaseUnavailable,
+    NotFound,
+    WorkStopped,
+    refusal_reason,
+)
+from lastro.http import health, metrics
 from lastro.http.logs import set_up_log
+from lastro.http.metrics import Metrics
+from lastro.http.service import make_service
+from lastro.http_settings import HttpSettings
 from lastro.ollama_settings import OllamaSettings
+from lastro.sql import load_migrations
 from lastro.types import IndexRequest
 
 SEARCH = "/api/projects/harbour/rag/search"
@@ -107,8 +131,7 @@ def test_a_database_of_another_embedder_is_not_ready(harbour: Harbour) -> None:
         assert client.get("/healthz").status_code == 200
     assert (reply.status_code, reply.json()["status"]) == (503, "notReady")
     failed = [one for one in reply.json()["checks"] if one["status"] == "fail"]
-    assert [one["name"] for one in failed] == ["vectors of"]
-    assert "LASTRO_EMBEDDER=deterministic" in failed[0]["remedy"]
+    assert failed == [{"name": "vectors of", "status": "fail", "reason": "embedder_mismatch"}]
 
 
 def test_a_schema_of_another_release_is_not_ready(harbour: Harbour, template: str) -> None:
@@ -120,7 +143,39 @@ def test_a_schema_of_another_release_is_not_ready(harbour: Harbour, template: st
                 connection.execute("UPDATE lastro.migrations SET checksum = 'x' WHERE version = 1")
             reply = client.get("/readyz")
     assert (reply.status_code, reply.json()["status"]) == (503, "notReady")
-    assert [one["name"] for one in reply.json()["checks"]] == ["database", "schema"]
+    assert [(one["name"], one.get("reason")) for one in reply.json()["checks"]] == [
+        ("database", None),
+        ("schema", "schema_out_of_date"),
+    ]
+
+
+LAST = "(SELECT max(version) FROM lastro.migrations)"
+AHEAD = f"INSERT INTO lastro.migrations VALUES ({LAST} + 1, 'next', 'x', now(), 'pre')"
+BEHIND = f"DELETE FROM lastro.migrations WHERE version = {LAST}"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"), [(AHEAD, "schema_ahead"), (BEHIND, "migrations_wait")]
+)
+def test_an_upgrade_that_was_begun_leaves_both_releases_ready(
+    harbour: Harbour,
+    template: str,
+    monkeypatch: pytest.MonkeyPatch,
+    change: str,
+    reason: str,
+) -> None:
+    known = load_migrations()
+    post = replace(known[-1], phase="post")
+    monkeypatch.setattr(migrate, "load_migrations", lambda: [*known[:-1], post])
+    with scratch_database(harbour.url, template=template) as name:
+        url = address(harbour.url, dbname=name)
+        with running(settings_of(url, harbour.home)) as service, service.client() as client:
+            with psycopg.connect(url) as connection:
+                connection.execute(change.encode())
+            reply = client.get("/readyz")
+    assert (reply.status_code, reply.json()["status"]) == (200, "ready")
+    found = {one["name"]: one for one in reply.json()["checks"]}
+    assert found["schema"] == {"name": "schema", "status": "ok", "reason": reason}
 
 
 def test_a_hanging_embedder_is_degraded_and_is_not_paid_for_a_look(
@@ -159,18 +214,53 @@ def test_a_hanging_embedder_is_degraded_and_is_not_paid_for_a_look(
 def test_probes_that_come_together_cost_one_look(
     harbour: Harbour, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks: list[float] = []
-    look = App.readiness
+    looks, asked = [], []
+    look, readiness = App.readiness, health.Probe.readiness
 
     def counted(app: App) -> object:
-        looks.append(time.monotonic())
+        assert wait_until(lambda: len(asked) == 5)  # nobody is told before all have asked
+        looks.append(app)
         return look(app)
 
+    async def noted(probe: health.Probe) -> object:
+        asked.append(probe)
+        return await readiness(probe)
+
     monkeypatch.setattr(health, "KEPT_S", 60.0)
+    monkeypatch.setattr(health, "LONGEST_S", 60.0)
     monkeypatch.setattr(App, "readiness", counted)
-    with running(harbour.settings) as service, service.client() as client:
-        assert {client.get("/readyz").status_code for _ in range(5)} == {200}
+    monkeypatch.setattr(health.Probe, "readiness", noted)
+    with running(harbour.settings) as service, ThreadPoolExecutor(5) as probes:
+        replies = probes.map(lambda _: httpx.get(f"{service.url}/readyz", timeout=60), range(5))
+        assert [reply.status_code for reply in replies] == [200] * 5
     assert len(looks) == 1
+
+
+def test_a_stranger_is_told_reasons_and_the_log_is_told_addresses(
+    harbour: Harbour, template: str, log: io.StringIO
+) -> None:
+    made_up = f"lastro_1_{'0' * 12}_{'x' * 43}"
+    with scratch_database(harbour.url, template=template) as name:
+        settings = settings_of(address(harbour.url, dbname=name), harbour.home)
+        with (
+            running(settings) as service,
+            shut(harbour.url, name),
+            service.client(made_up) as client,
+        ):
+            refused = client.post(SEARCH, json={"query": "crane"})
+            ready = [client.get("/readyz") for _ in range(2)][-1]
+    assert ready.json() == {
+        "status": "notReady",
+        "checks": [{"name": "database", "status": "fail", "reason": "database_unavailable"}],
+    }
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "DATABASE_UNAVAILABLE")
+    assert int(refused.headers["Retry-After"]) >= 1
+    assert name not in refused.text
+    told = lines(log)
+    [request] = [one for one in told if one.get("status") == 503 and one.get("method") == "POST"]
+    assert name in str(request["detail"])
+    [look] = [one for one in told if one["message"] == "readiness"]  # once, though asked twice
+    assert name in str(look["checks"])
 
 
 # --- metrics
@@ -202,7 +292,8 @@ def test_requests_stages_and_refusals_are_counted_by_route(harbour: Harbour) -> 
     assert found["lastro_open_gaps"] == 1
     assert found["lastro_database_up"] == 1
     assert 0 <= found["lastro_index_age_seconds"] < 600
-    assert found["lastro_pool_connections most"] == 22  # 16 turns, 2 long ones, 4 beside
+    # 16 turns, 2 long and 2 signed ones, 4 beside
+    assert found["lastro_pool_connections most"] == 24
     assert found["lastro_http_turns short"] == 0
 
 
@@ -216,6 +307,16 @@ def test_the_reference_names_every_metric_with_its_labels_and_no_other(service: 
         one for one in re.findall(r"^# TYPE (\w+) ", text, re.M) if not one.endswith("_created")
     }
     assert there == documented
+
+
+def test_the_reference_names_every_reason_of_a_refusal_and_no_other() -> None:
+    [row] = re.findall(r"^\| `lastro_http_refused_total` .*$", METRICS_PAGE.read_text(), re.M)
+    assert set(re.findall(r"`(\w+)`", row.split("|")[3])) == {*REFUSALS.values()}
+
+
+def test_a_refusal_is_counted_by_the_nearest_class_of_its_error() -> None:
+    errors = (Busy("", retry_after_s=1), WorkStopped(""), Contention(""), NotFound(""))
+    assert [refusal_reason(error) for error in errors] == ["turns", "deadline", "database", None]
 
 
 def test_no_label_holds_a_name_a_question_or_a_key(service: Service) -> None:
@@ -232,22 +333,30 @@ def test_without_a_database_the_counts_are_still_told(harbour: Harbour, template
     with scratch_database(harbour.url, template=template) as name:
         settings = settings_of(address(harbour.url, dbname=name), harbour.home)
         with running(settings) as service:
-            with psycopg.connect(harbour.url, autocommit=True) as owner:
-                owner.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
-                owner.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
-                    [name],
-                )
+            with shut(harbour.url, name):
                 found = figures(service)
                 with service.client() as client:
                     ready = client.get("/readyz")
-                owner.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
             recovered = _until_ready(service)
     assert found["lastro_database_up"] == 0
     assert "lastro_open_gaps" not in found
-    assert found["lastro_pool_connections most"] == 22
+    assert found["lastro_pool_connections most"] == 24
     assert (ready.status_code, ready.json()["checks"][0]["name"]) == (503, "database")
     assert recovered
+
+
+@contextmanager
+def shut(server_url: str, name: str) -> Iterator[None]:
+    """The database ``name`` takes no connection until the block ends."""
+    with psycopg.connect(server_url, autocommit=True) as owner:
+        owner.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        owner.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name]
+        )
+        try:
+            yield
+        finally:
+            owner.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
 
 
 def _until_ready(service: Service) -> bool:
@@ -261,9 +370,65 @@ def _until_ready(service: Service) -> bool:
 
 
 def test_metrics_may_have_a_port_of_their_own(harbour: Harbour) -> None:
-    limits = {"metrics_port": free_port()}
-    with running(harbour.settings, http=limits) as service, service.client() as client:
-        assert client.get("/metrics").status_code == 404
+    with running(harbour.settings, metrics_apart=True) as service:
+        statuses = {
+            (url == service.url, path): httpx.get(url + path, timeout=60).status_code
+            for url in (service.url, service.metrics_url)
+            for path in ("/metrics", "/healthz")
+        }
+    assert statuses == {
+        (True, "/healthz"): 200,
+        (True, "/metrics"): 404,
+        (False, "/healthz"): 404,
+        (False, "/metrics"): 200,
+    }
+
+
+def test_scrapers_that_come_together_ask_the_database_once(
+    harbour: Harbour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, scraped = [], []
+    backlog, exposition = App.backlog, Metrics.exposition
+
+    def counted(app: App) -> object:
+        asked.append(app)
+        assert wait_until(lambda: len(scraped) == 2)
+        return backlog(app)
+
+    def noted(metrics: Metrics) -> bytes:
+        scraped.append(metrics)
+        return exposition(metrics)
+
+    monkeypatch.setattr(App, "backlog", counted)
+    monkeypatch.setattr(Metrics, "exposition", noted)
+    with running(harbour.settings) as service, ThreadPoolExecutor(2) as scrapers:
+        replies = scrapers.map(lambda _: httpx.get(f"{service.url}/metrics", timeout=60), range(2))
+        assert all("lastro_database_up 1.0" in reply.text for reply in replies)
+    assert len(asked) == 1
+
+
+def test_the_file_of_a_dead_process_may_vanish_under_a_scraper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gauge_livesum_999999999.db").touch()  # above the highest number of a process
+    remove = os.remove
+
+    def after_another(file: str) -> None:
+        remove(file)
+        remove(file)
+
+    monkeypatch.setattr("prometheus_client.multiprocess.os.remove", after_another)
+    assert metrics.counted_in(tmp_path) == b""
+
+
+def test_the_file_of_a_process_that_begins_is_read_once_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = tmp_path / f"counter_{os.getpid()}.db"
+    begun.touch()
+    clock = SimpleNamespace(sleep=lambda _s: MmapedDict(str(begun)).close())
+    monkeypatch.setattr(metrics, "time", clock)
+    assert metrics.counted_in(tmp_path) == b""
 
 
 # --- the log
@@ -274,11 +439,14 @@ def _log(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     """What the service writes to stderr as JSON."""
     written = io.StringIO()
     monkeypatch.setattr("sys.stderr", written)
-    root = logging.getLogger()
-    before = root.handlers[:], root.level
+    names = ("", "lastro.http", "uvicorn", "uvicorn.error", "psycopg.pool", "asyncio")
+    loggers = [logging.getLogger(name) for name in names]
+    before = [(one.level, one.handlers[:], one.filters[:], one.propagate) for one in loggers]
     set_up_log("json")
     yield written
-    root.handlers[:], root.level = before
+    for logger, (level, handlers, filters, propagate) in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+        logger.handlers[:], logger.filters[:], logger.propagate = handlers, filters, propagate
 
 
 def lines(log: io.StringIO) -> list[dict[str, object]]:
@@ -344,6 +512,45 @@ def test_an_error_that_nobody_waited_for_is_told_by_its_place(log: io.StringIO) 
     [said] = lines(log)
     assert "ValueError at test_http_operation.py" in str(said["exc_info"])
     assert "crane" not in log.getvalue()
+
+
+SECRET = "postgresql://clerk:hunter2@db.example/lastro"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError(SECRET), {}),
+        (
+            DatabaseUnavailable("db.example cannot be reached"),
+            {
+                "code": "DATABASE_UNAVAILABLE",
+                "detail": "db.example cannot be reached",
+            },
+        ),
+    ],
+)
+def test_a_start_that_fails_is_told_by_its_place_and_in_no_traceback(
+    harbour: Harbour,
+    log: io.StringIO,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    said: dict[str, str],
+) -> None:
+    def broken(_: App) -> App:
+        raise error
+
+    monkeypatch.setattr(App, "__enter__", broken)
+    service = make_service(build(harbour.settings), HttpSettings(), is_open=True)
+    lifespan = LifespanOn(uvicorn.Config(service, log_config=None))
+    asyncio.run(lifespan.startup())
+    assert lifespan.should_exit
+    [ours] = [one for one in lines(log) if one["logger"] == "lastro.http"]
+    assert {key: ours[key] for key in ("code", "detail") if key in ours} == said
+    assert f"{type(error).__name__} at " in str(ours["exc_info"])
+    assert "test_http_operation.py" in str(ours["exc_info"])
+    assert "hunter2" not in log.getvalue()
+    assert "Traceback" not in log.getvalue()
 
 
 def test_lines_for_people_hold_what_those_for_programs_do(

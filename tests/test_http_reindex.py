@@ -1,12 +1,15 @@
 """Indexing a project again over HTTP: now, by a worker, and what is refused."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from databases import address, scratch_database
+from locks import Locked
 from repositories import commit, git
 from service import Service, running, settings_of
 
@@ -15,6 +18,7 @@ from lastro.config import Settings
 from lastro.errors import Conflict, InvalidInput, NotFound
 from lastro.event import Event
 from lastro.job import Job
+from lastro.roles import ROLES
 from lastro.types import IndexRequest, ReindexRequest
 from lastro.worker import WorkerOptions, run_worker
 
@@ -80,6 +84,37 @@ def work(settings: Settings) -> None:
 
 def waiting(app: App) -> list[Job]:
     return app.jobs("fleet").list(states=["queued", "waiting"])
+
+
+# --- what is for maintainers
+
+
+def test_folders_and_addresses_are_told_to_maintainers_alone(
+    service: Service, app: App, fleet: Path, settings: Settings
+) -> None:
+    fleet.rename(fleet.parent / "moved")
+    id_ = app.defer_reindex(ReindexRequest(project="fleet", source=str(fleet))).id
+    work(settings)
+    assert app.jobs("fleet").get(id_).error is not None
+    told: dict[str, list[Any]] = {}
+    for role in ROLES:
+        with service.client(app.keys.create("fleet", role=role).key) as client:
+            replies = [
+                client.get(f"/api/projects/fleet/{path}")
+                for path in ("jobs", f"jobs/{id_}", "rag/coverage")
+            ]
+        assert [reply.status_code for reply in replies] == [200] * 3
+        told[role] = replies
+    knows = {role: [str(fleet) in one.text for one in replies] for role, replies in told.items()}
+    assert knows == {
+        "viewer": [False] * 3,
+        "editor": [False] * 3,
+        "maintainer": [True] * 3,
+        "admin": [True] * 3,
+    }
+    job, source = told["viewer"][1].json(), told["viewer"][2].json()["sources"][0]
+    assert (job["request"], job["error"]["code"]) == (None, "NOT_FOUND")
+    assert source["root"] is None
 
 
 # --- by a worker
@@ -190,6 +225,23 @@ def test_a_ref_moves_a_project_of_one_source(service: Service, app: App, fleet: 
     commit(fleet, BILGE)
     assert ask(service, app, {"ref": "calm"}, wait="true").json()["chunks"] == 1
     assert ask(service, app, {"ref": "HEAD"}, wait="true").json()["chunks"] == 2
+
+
+def test_who_hangs_up_while_it_waits_frees_the_work(
+    service: Service, app: App, fleet: Path, url: str
+) -> None:
+    commit(fleet, BILGE)
+    key = app.keys.create("fleet", role="maintainer").key
+    place = urlsplit(service.url)
+    head = f"POST {PLACE}?wait=true HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"
+    kept = f"Content-Type: application/json\r\nAuthorization: Bearer {key}\r\n\r\n"
+    with Locked(url) as locked:
+        with socket.create_connection((place.hostname, place.port)) as client:
+            client.sendall((head + kept).encode() + b"{}")
+            locked.until_waiting(1)
+        locked.until_waiting(0)
+    # The project's turn is free too, and the work is still to be done.
+    assert app.reindex(ReindexRequest(project="fleet")).documents.added == 1
 
 
 # --- what is refused

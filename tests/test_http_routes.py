@@ -74,7 +74,7 @@ def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str
 
 def test_the_reference_tells_of_the_same_routes_as_openapi_does(document: dict[str, Any]) -> None:
     told = set()
-    for row in re.findall(r"^\| (?:GET|PUT|POST|DELETE) \|.*$", REFERENCE.read_text(), re.M):
+    for row in re.findall(r"^\| (?:GET|PUT|POST|PATCH|DELETE) \|.*$", REFERENCE.read_text(), re.M):
         method, path, role, names, _, answer = (cell.strip(" `") for cell in row.split("|")[1:-1])
         at = {"..": "/api/projects", "-": "/api/projects/{project}"}.get(
             path, "/api/projects/{project}" + path

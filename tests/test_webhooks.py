@@ -1,13 +1,16 @@
 """Pushes told by forges: who may tell, whom it concerns, and that their order does not matter."""
 
+import base64
 import hashlib
 import hmac
 import json
 import random
+import socket
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import httpx
 import pytest
@@ -20,13 +23,17 @@ from lastro.app import App, build
 from lastro.cli.configuration import described
 from lastro.config import Settings, load_settings
 from lastro.errors import ConfigError
-from lastro.push import Push, is_signed, read_push
+from lastro.http.gate import SIGNED_BYTES
+from lastro.http_settings import SIGNED_CONCURRENCY
+from lastro.push import TOLERANCE_S, Push, is_signed, read_push
 from lastro.search import SearchRequest
 from lastro.sources.addresses import repository_of
 from lastro.types import IndexRequest
 from lastro.worker import WorkerOptions, run_worker
 
 SECRET = "a harbour at night"
+TOKEN = "whsec_" + base64.b64encode(b"x" * 32).decode()
+NOW_S = 1_800_000_000
 PAGE = {"docs/anchor.md": "# Anchor\n\nThe anchor holds the ship.\n"}
 
 
@@ -217,8 +224,110 @@ def test_a_delivery_of_gitlab_is_read_and_a_mirrors_origin_is_not_meant() -> Non
 
 def test_a_signature_is_of_the_whole_body() -> None:
     headers = {"X-Forgejo-Signature": signed(b"one two")}
-    assert is_signed(headers, [b"one ", b"two"], secret=SECRET)
-    assert not is_signed(headers, [b"one "], secret=SECRET)
+    assert is_signed(headers, [b"one ", b"two"], secret=SECRET, now_s=NOW_S)
+    assert not is_signed(headers, [b"one "], secret=SECRET, now_s=NOW_S)
+
+
+def signed_by_token(body: bytes, *, token: str = TOKEN, at_s: int = NOW_S) -> dict[str, str]:
+    """The headers of GitLab's signing tokens."""
+    key = base64.b64decode(token.removeprefix("whsec_"))
+    digest = hmac.new(key, b"d-1.%d.%b" % (at_s, body), hashlib.sha256).digest()
+    return {
+        "webhook-id": "d-1",
+        "webhook-timestamp": str(at_s),
+        "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
+    }
+
+
+def test_a_signing_token_signs_id_time_and_body_as_its_specification_shows() -> None:
+    # The example of the reference implementations of Standard Webhooks.
+    headers = {
+        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+    token = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    assert is_signed(headers, [b'{"test": ', b"2432232314}"], secret=token, now_s=1614265330.5)
+
+
+@pytest.mark.parametrize(
+    ("changed", "secret", "now_s", "holds"),
+    [
+        ({}, TOKEN, NOW_S, True),
+        ({}, TOKEN, NOW_S + TOLERANCE_S, True),
+        ({}, TOKEN, NOW_S + TOLERANCE_S + 1, False),
+        ({}, TOKEN, NOW_S - TOLERANCE_S - 1, False),
+        ({"webhook-id": "d-2"}, TOKEN, NOW_S, False),
+        ({"webhook-timestamp": str(NOW_S + 1)}, TOKEN, NOW_S, False),
+        ({"webhook-timestamp": "now"}, TOKEN, NOW_S, False),
+        ({"webhook-signature": ""}, TOKEN, NOW_S, False),
+        ({}, "whsec_" + base64.b64encode(b"y" * 32).decode(), NOW_S, False),
+        ({}, "whsec_", NOW_S, False),
+        ({}, "whsec_!", NOW_S, False),
+        ({}, TOKEN.removeprefix("whsec_"), NOW_S, False),
+    ],
+)
+def test_a_signing_token_holds_for_its_message_and_for_five_minutes(
+    changed: Mapping[str, str], secret: str, now_s: float, *, holds: bool
+) -> None:
+    headers = {**signed_by_token(b"{}"), **changed}
+    assert is_signed(headers, [b"{", b"}"], secret=secret, now_s=now_s) is holds
+
+
+def test_of_several_signatures_one_is_enough() -> None:
+    headers = signed_by_token(b"{}")
+    headers["webhook-signature"] = f"v1,x v1a,y {headers['webhook-signature']}"
+    assert is_signed(headers, [b"{}"], secret=TOKEN, now_s=NOW_S)
+
+
+def test_a_delivery_signed_with_a_token_is_taken(settings: Settings, app: App) -> None:
+    with running(settings, http={"webhook_secret": TOKEN}) as service:
+        body = b'{"ref": "refs/heads/main"}'
+        now = round(time.time())
+        assert deliver(service, body, signed_by_token(body, at_s=now)).status_code == 202
+        assert deliver(service, body, signed_by_token(body, at_s=now - 3600)).status_code == 401
+
+
+# --- how much
+
+
+def head_of(service: Service, *, length: int) -> socket.socket:
+    """A delivery of which the body is still to come; the service asks for it."""
+    place = urlsplit(service.url)
+    client = socket.create_connection((place.hostname, place.port), timeout=30)
+    head = f"POST /webhooks/git HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n"
+    client.sendall(f"{head}Expect: 100-continue\r\nConnection: close\r\n\r\n".encode())
+    return client
+
+
+def test_a_delivery_above_what_forges_send_is_refused_unread(service: Service) -> None:
+    told = b""
+    with head_of(service, length=SIGNED_BYTES + 1) as client:
+        while part := client.recv(65_536):
+            told += part
+    assert told.startswith(b"HTTP/1.1 413 ")
+    assert b"TOO_LARGE" in told
+
+
+def test_deliveries_beyond_their_turns_are_told_to_come_again_and_keep_nobody_waiting(
+    settings: Settings, app: App
+) -> None:
+    app.sessions("quay").append([])
+    key = app.keys.create("quay", role="viewer").key
+    limits = {"webhook_secret": SECRET, "waiting": 0, "concurrency": 1}
+    with running(settings, http=limits) as service:
+        held = [head_of(service, length=2) for _ in range(SIGNED_CONCURRENCY)]
+        assert {one.recv(65_536)[:13] for one in held} == {b"HTTP/1.1 100 "}
+        refused = deliver(service, b"{}")
+        with service.client(key) as client:
+            turns = client.get("/metrics").text
+            search = client.post("/api/projects/quay/rag/search", json={"query": "crane"})
+        for one in held:
+            one.close()
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "RATE_LIMITED")
+    assert int(refused.headers["Retry-After"]) >= 1
+    assert f'lastro_http_turns{{state="signed"}} {SIGNED_CONCURRENCY}.0' in turns
+    assert search.status_code == 200
 
 
 # --- order

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from lastro.db.pool import Database
-from lastro.db.work import Work, WorkStopped, working
-from lastro.errors import StatementTimeout
+from lastro.db.work import Work, working
+from lastro.errors import StatementTimeout, WorkStopped
 from lastro.turns import turn
 
 LONG_S = 30

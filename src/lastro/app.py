@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from lastro.keys import KeyRing
     from lastro.knowledge_base import KnowledgeBase
     from lastro.push import Push
-    from lastro.readiness import Readiness
+    from lastro.readiness import Look
     from lastro.ruling import RuleBook
     from lastro.sources.clones import Clones
     from lastro.usage import Usage
@@ -362,11 +362,11 @@ class App:
         asked = replace(request, project=self.project_name(request.project))
         return reindexing.defer_reindex(self.database, asked, lost_s=self.settings.worker_lost_s)
 
-    def readiness(self) -> "Readiness":
-        """Whether a search would be answered now; see ``lastro.readiness``."""
-        from lastro.readiness import readiness
+    def readiness(self) -> "tuple[Look, ...]":
+        """What keeps a search from being answered now; see ``lastro.readiness``."""
+        from lastro.readiness import look
 
-        return readiness(self.database, self.embedder)
+        return look(self.database, self.embedder)
 
     def backlog(self) -> Backlog:
         """What waits in all projects: gaps, jobs, and how old the index is."""

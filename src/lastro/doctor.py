@@ -175,20 +175,37 @@ def check_index_embedder(active: ActiveEmbedder | None, embedder: Embedder) -> C
     if active is None:
         return Check(name="vectors of", status="ok", detail="no vector yet")
     detail = f"{active.id} {active.version}, {active.dimension} dimensions"
+    trouble = embedder_trouble(active, embedder)
+    if trouble is None:
+        return Check(name="vectors of", status="ok", detail=detail)
+    if isinstance(trouble, EmbedderMismatch):
+        return failed("vectors of", trouble)
+    return Check(
+        name="vectors of",
+        status="warn",
+        detail=f"{detail}; not compared with the server's model",
+        remedy=trouble.remedy or "see the line `embedder`",
+    )
+
+
+def embedder_trouble(
+    active: ActiveEmbedder, embedder: Embedder, *, spared: bool = False
+) -> EmbedderMismatch | ProviderError | None:
+    """Why the database's vectors are not, or not surely, of ``embedder``; None where they are.
+
+    An embedder behind a server is asked for its weights, unless it is to be ``spared`` while it is
+    known to be away.
+    """
     try:
         require_same(active, embedder)
-        if isinstance(embedder, Served):
+        if not isinstance(embedder, Served):
+            return None
+        outage = embedder.outage() if spared else None
+        if outage is None:
             embedder.identify()
-    except EmbedderMismatch as error:
-        return failed("vectors of", error)
-    except ProviderError as error:
-        return Check(
-            name="vectors of",
-            status="warn",
-            detail=f"{detail}; not compared with the server's model",
-            remedy=error.remedy or "see the line `embedder`",
-        )
-    return Check(name="vectors of", status="ok", detail=detail)
+    except (EmbedderMismatch, ProviderError) as error:
+        return error
+    return outage
 
 
 def check_vectors(states: Sequence[ProjectState]) -> Check:

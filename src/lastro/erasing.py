@@ -12,7 +12,7 @@ from lastro import store
 from lastro.counting import refresh_counts
 from lastro.db.pool import Database, connect, retried
 from lastro.embedders import Embedder
-from lastro.errors import NotFound
+from lastro.errors import DatabaseUnavailable, NotFound
 from lastro.golden import golden_set
 from lastro.golden_lines import parse_questions
 from lastro.projects import all_project_ids, project_named
@@ -34,7 +34,7 @@ class Erased:
     ``events`` are those of sessions, of any type.
 
     ``gaps`` go with a project alone. ``vacuumed`` is False while dead rows still lie in the
-    server's files, since the database user does not own the tables.
+    server's files, since no owner of the tables was there to vacuum.
     """
 
     project: str
@@ -152,10 +152,16 @@ def _erase_documents(
 
 
 def vacuumed(erased: Erased, admin_url: str) -> Erased:
-    """The same, with the dead rows gone from the server's files where its user may do that."""
-    with connect(admin_url) as connection:
-        connection.autocommit = True
-        return replace(erased, vacuumed=store.vacuum_erased(connection))
+    """The same, with the dead rows gone from the server's files where its user may do that.
+
+    What is erased is erased, whether or not the tables' owner can be reached.
+    """
+    try:
+        with connect(admin_url) as connection:
+            connection.autocommit = True
+            return replace(erased, vacuumed=store.vacuum_erased(connection))
+    except DatabaseUnavailable:
+        return erased
 
 
 def _erase_questions(

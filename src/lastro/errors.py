@@ -1,10 +1,11 @@
-"""Lastro's errors, and the one table from code to HTTP status and exit code.
+"""Lastro's errors, and the tables from code to HTTP status and exit code, and to what is counted.
 
 LastroError
 ├── ConfigError            CONFIG_ERROR
 ├── SchemaOutOfDate        SCHEMA_OUT_OF_DATE
 ├── DatabaseUnavailable    DATABASE_UNAVAILABLE
 │   ├── StatementTimeout   DATABASE_UNAVAILABLE
+│   ├── WorkStopped        DATABASE_UNAVAILABLE
 │   └── Contention         DATABASE_UNAVAILABLE
 ├── NotFound               NOT_FOUND
 ├── Conflict               CONFLICT
@@ -58,6 +59,10 @@ class DatabaseUnavailable(LastroError):
 
 class StatementTimeout(DatabaseUnavailable):
     """A statement took longer than its limit, or was cancelled; its transaction is undone."""
+
+
+class WorkStopped(DatabaseUnavailable):
+    """The work was given up: its time was over, or nobody waits for it any more."""
 
 
 class Contention(DatabaseUnavailable):
@@ -184,6 +189,26 @@ STATUS: dict[str, tuple[int, int]] = {
     "RATE_LIMITED": (429, EXIT_FAILED),
     "INTERNAL": (500, EXIT_FAILED),
 }
+
+
+# What a refusal is counted as where it says how a service is used, by the nearest class above it:
+# see docs/reference/metrics.md.
+REFUSALS: dict[type[LastroError], str] = {
+    Busy: "turns",
+    RateLimited: "rate",
+    TooLarge: "body",
+    Unauthenticated: "key",
+    Forbidden: "role",
+    WorkStopped: "deadline",
+    StatementTimeout: "deadline",
+    DatabaseUnavailable: "database",
+    SchemaOutOfDate: "database",
+}
+
+
+def refusal_reason(error: LastroError) -> str | None:
+    """What counts call a refusal; None for one that is told by its status alone."""
+    return next((REFUSALS[kind] for kind in type(error).__mro__ if kind in REFUSALS), None)
 
 
 def exit_code(error: LastroError) -> int:

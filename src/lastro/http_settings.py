@@ -12,6 +12,8 @@ MOST_PORTS = 65_535
 LOG_FORMS = ("json", "text")
 # Imports and index runs that are waited for: more would take each other's time.
 LONG_CONCURRENCY = 2
+# Deliveries of forges: strangers send them, and keep nobody from his turn.
+SIGNED_CONCURRENCY = 2
 # An import holds one connection for its run's turn and needs others beside.
 SPARE_CONNECTIONS = 4
 
@@ -69,6 +71,11 @@ class HttpSettings:
             raise InvalidInput("webhook_secret must be text")
 
     @property
+    def turns(self) -> int:
+        """Requests of any kind that one process works on at a time."""
+        return self.concurrency + LONG_CONCURRENCY + SIGNED_CONCURRENCY
+
+    @property
     def connections(self) -> int:
         """Connections to the database that one process may need at a time."""
-        return self.concurrency + LONG_CONCURRENCY + SPARE_CONNECTIONS
+        return self.turns + SPARE_CONNECTIONS

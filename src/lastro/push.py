@@ -1,8 +1,10 @@
 """What a forge says of a push: where the repository is, and which ref moved. Pure.
 
-Sources: the webhook documentation of GitHub, GitLab, Gitea and Forgejo.
+Sources: the webhook documentation of GitHub, GitLab, Gitea and Forgejo; for GitLab's signing tokens
+the specification of Standard Webhooks, https://www.standardwebhooks.com/.
 """
 
+import base64
 import hashlib
 import hmac
 import re
@@ -20,8 +22,13 @@ _ADDRESSES = (
 )  # fmt: skip
 _SIGNATURES = ("X-Hub-Signature-256", "X-Gitea-Signature", "X-Forgejo-Signature")
 _TOKEN = "X-Gitlab-Token"  # noqa: S105 - a header's name
+# A signing token of GitLab: base64 behind this.
+_SIGNING_PREFIX = "whsec_"
+# How far a signed time may be from now, either way. Source: Standard Webhooks.
+TOLERANCE_S = 300
 # A ref and what is asked of it, as in main~1 or v1^{commit}.
 _BASE = re.compile(r"(?:(?!@\{)[^~^:])*")
+_SECONDS = re.compile(r"[0-9]{1,12}")
 _PLACES = ("", "refs/", "refs/heads/", "refs/tags/")
 
 
@@ -61,17 +68,48 @@ def read_push(said: object) -> Push | None:
     )
 
 
-def is_signed(headers: Mapping[str, str], body: Iterable[bytes], *, secret: str) -> bool:
-    """Whether who sent this knows the secret; each comparison takes the same time."""
+def is_signed(
+    headers: Mapping[str, str], body: Iterable[bytes], *, secret: str, now_s: float
+) -> bool:
+    """Whether who sent this knows the secret; each comparison takes the same time.
+
+    A time that is signed too must be within ``TOLERANCE_S`` of ``now_s``, seconds since 1970.
+    """
     key = secret.encode("utf-8", "surrogateescape")
-    made = hmac.new(key, digestmod=hashlib.sha256)
+    of_body = hmac.new(key, digestmod=hashlib.sha256)
+    of_message = hmac.new(_signing_key(secret), _head(headers), hashlib.sha256)
     for part in body:
-        made.update(part)
-    digest = made.hexdigest().encode()
+        of_body.update(part)
+        of_message.update(part)
+    digest = of_body.hexdigest().encode()
     said = [headers.get(name, "").removeprefix("sha256=") for name in _SIGNATURES]
     known = [hmac.compare_digest(_sent(one), digest) for one in said]
     known.append(hmac.compare_digest(_sent(headers.get(_TOKEN, "")), key))
+    if _signing_key(secret) and _is_of_now(headers, now_s):
+        signature = b"v1," + base64.b64encode(of_message.digest())
+        several = headers.get("webhook-signature", "").split()
+        known += [hmac.compare_digest(_sent(one), signature) for one in several]
     return any(known)
+
+
+def _signing_key(secret: str) -> bytes:
+    """The key of a signing token; empty for what is none."""
+    if not secret.startswith(_SIGNING_PREFIX):
+        return b""
+    try:
+        return base64.b64decode(secret.removeprefix(_SIGNING_PREFIX) + "==", validate=False)
+    except ValueError:
+        return b""
+
+
+def _head(headers: Mapping[str, str]) -> bytes:
+    """What is signed before the body."""
+    return _sent(f"{headers.get('webhook-id', '')}.{headers.get('webhook-timestamp', '')}.")
+
+
+def _is_of_now(headers: Mapping[str, str], now_s: float) -> bool:
+    said = headers.get("webhook-timestamp", "")
+    return bool(_SECONDS.fullmatch(said)) and abs(int(said) - now_s) <= TOLERANCE_S
 
 
 def _sent(text: str) -> bytes:

@@ -1,55 +1,94 @@
 """The readiness use case: whether a search would be answered now, and whether it would be whole."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from lastro import store
-from lastro.db.migrate import require_current
+from lastro.db.migrate import SchemaState, require_current
 from lastro.db.pool import Database
 from lastro.db.work import Work, working
-from lastro.doctor import check_index_embedder, failed
-from lastro.embedders import Embedder, Served
-from lastro.embedding import require_same
+from lastro.doctor import embedder_trouble, failed
+from lastro.embedders import Embedder
 from lastro.errors import EmbedderMismatch, LastroError, SchemaOutOfDate
 from lastro.projects import all_project_ids
+from lastro.server_checks import check_schema
 from lastro.store import ActiveEmbedder, Backlog
-from lastro.types import Check
+from lastro.types import OPTIONAL, Check, DegradedReason
 
 # Whoever probes a service seldom waits longer.
 LOOK_S = 2.0
 
 State = Literal["ready", "degraded", "notReady"]
+# Two of them are no fault: an upgrade that was begun and not finished.
+ReadyReason = (
+    Literal[
+        "database_unavailable",
+        "look_late",
+        "schema_out_of_date",
+        "schema_ahead",
+        "migrations_wait",
+        "embedder_mismatch",
+    ]
+    | DegradedReason
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was looked at, in words of a closed list: none names a place or a person."""
+
+    name: str
+    status: Literal["ok", "warn", "fail"]
+    reason: ReadyReason | None = field(default=None, metadata=OPTIONAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """Of a service that is ``degraded`` some answers are less than they should be.
+    """What anyone may be told.
 
-    One that is ``notReady`` does not answer.
+    Of a service that is ``degraded`` some answers are less than they should be. One that is
+    ``notReady`` does not answer.
     """
 
     status: State
-    checks: tuple[Check, ...]
+    checks: tuple[Finding, ...]
 
 
-def readiness(database: Database, embedder: Embedder) -> Readiness:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A check with its reason; its detail and remedy are for who keeps the service."""
+
+    check: Check
+    reason: ReadyReason | None = None
+
+
+def told(looks: Sequence[Look]) -> Readiness:
+    """What looks come to, without their details."""
+    found = {look.check.status for look in looks}
+    return Readiness(
+        status="notReady" if "fail" in found else "degraded" if "warn" in found else "ready",
+        checks=tuple(
+            Finding(name=look.check.name, status=look.check.status, reason=look.reason)
+            for look in looks
+        ),
+    )
+
+
+def look(database: Database, embedder: Embedder) -> tuple[Look, ...]:
     """Look at the database, its schema, and whose vectors it has; embeds nothing.
 
     An embedder behind a server is asked for its weights, and not even that while it is known to be
     away. What is wrong is a check that failed, never an error.
     """
-    answers = Check(name="database", status="ok", detail="PostgreSQL answers")
+    answers = Look(check=Check(name="database", status="ok", detail="PostgreSQL answers"))
     try:
-        active = _active_embedder(database)
+        schema, active = _found(database)
     except SchemaOutOfDate as error:
-        checks = (answers, failed("schema", error))
+        return (answers, Look(check=failed("schema", error), reason="schema_out_of_date"))
     except LastroError as error:
-        checks = (failed("database", error),)
-    else:
-        current = Check(name="schema", status="ok", detail="the one of this release")
-        checks = (answers, current, _check_vectors(active, embedder))
-    return Readiness(status=_state(checks), checks=checks)
+        return (Look(check=failed("database", error), reason="database_unavailable"),)
+    return (answers, _look_at_schema(schema), _look_at_vectors(active, embedder))
 
 
 def backlog(database: Database) -> Backlog:
@@ -60,29 +99,34 @@ def backlog(database: Database) -> Backlog:
             return store.backlog(connection, ids)
 
 
-def _active_embedder(database: Database) -> ActiveEmbedder | None:
+def _found(database: Database) -> tuple[SchemaState, ActiveEmbedder | None]:
     with working(Work(deadline_s=LOOK_S)), database.transaction() as connection:
-        require_current(connection)
-        return store.active_embedder(connection)
+        return require_current(connection), store.active_embedder(connection)
 
 
-def _check_vectors(active: ActiveEmbedder | None, embedder: Embedder) -> Check:
+def _look_at_schema(state: SchemaState) -> Look:
+    """An upgrade that was begun makes no answer less than it should be."""
+    check = replace(check_schema(state), status="ok")
+    if state.at > state.known:
+        return Look(check=check, reason="schema_ahead")
+    return Look(check=check, reason="migrations_wait" if state.waiting else None)
+
+
+def _look_at_vectors(active: ActiveEmbedder | None, embedder: Embedder) -> Look:
     """As the doctor, but that a server that is known to be away is not asked."""
-    outage = embedder.outage() if isinstance(embedder, Served) else None
-    if active is None or outage is None:
-        return check_index_embedder(active, embedder)
-    try:
-        require_same(active, embedder)
-    except EmbedderMismatch as error:
-        return failed("vectors of", error)
-    return Check(
-        name="vectors of",
+    name = "vectors of"
+    if active is None:
+        return Look(check=Check(name=name, status="ok", detail="no vector yet"))
+    detail = f"{active.id} {active.version}, {active.dimension} dimensions"
+    trouble = embedder_trouble(active, embedder, spared=True)
+    if trouble is None:
+        return Look(check=Check(name=name, status="ok", detail=detail))
+    if isinstance(trouble, EmbedderMismatch):
+        return Look(check=failed(name, trouble), reason="embedder_mismatch")
+    check = Check(
+        name=name,
         status="warn",
-        detail=f"{active.id} {active.version}; {outage.message}",
-        remedy=outage.remedy or "look at the embedder's server",
+        detail=f"{active.id} {active.version}; {trouble.message}",
+        remedy=trouble.remedy or "look at the embedder's server",
     )
-
-
-def _state(checks: Sequence[Check]) -> State:
-    found = {check.status for check in checks}
-    return "notReady" if "fail" in found else "degraded" if "warn" in found else "ready"
+    return Look(check=check, reason=trouble.reason)

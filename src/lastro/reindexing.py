@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from lastro import entities, indexing, sessions, store
 from lastro.db.pool import Database
+from lastro.db.work import keeping_to
 from lastro.errors import ConfigError, Conflict, InvalidInput, LastroError, NotFound, RemoteError
 from lastro.job import Job, is_transient, reindex_request_json
 from lastro.jobs import JobBoard, defer
@@ -57,12 +58,34 @@ def reindex(
     Errors: NotFound for the project; Conflict where it has nothing of what was asked for;
     InvalidInput for a ref of several sources; those of ``indexing.index``, after all was tried.
     """
-    started = time.perf_counter()
     plan = _plan(database, request)
+    with keeping_to(plan.project.id):  # it may be erased meanwhile, and none is made for it
+        return _reindex(
+            database,
+            request,
+            plan,
+            writer=writer,
+            patterns=patterns,
+            progress=progress,
+            clones=clones,
+        )
+
+
+def _reindex(
+    database: Database,
+    request: ReindexRequest,
+    plan: _Plan,
+    *,
+    writer: Writer,
+    patterns: FilePatterns,
+    progress: Progress,
+    clones: Clones | None,
+) -> IndexReport:
+    started = time.perf_counter()
     reports: list[IndexReport] = []
     failures: list[LastroError] = []
     for source in plan.sources:
-        project_named(database, plan.project.slug)  # it may have been erased meanwhile
+        project_named(database, plan.project.slug)  # gone, it fails at once
         try:
             report = indexing.index(
                 database,
@@ -97,9 +120,10 @@ def defer_reindex(database: Database, request: ReindexRequest, *, lost_s: float)
 
     Errors: those of ``reindex`` that show without reading a source.
     """
-    slug = _plan(database, request).project.slug
-    board = JobBoard(database=database, project=slug, lost_s=lost_s)
-    return board.defer("reindex", reindex_request_json(request))
+    project = _plan(database, request).project
+    board = JobBoard(database=database, project=project.slug, lost_s=lost_s)
+    with keeping_to(project.id):
+        return board.defer("reindex", reindex_request_json(request))
 
 
 def defer_pushed(database: Database, push: Push) -> None:

@@ -122,7 +122,7 @@ def _print_erased(erased: Erased, format_: Format) -> None:
     """What is gone, with a warning while it still lies in the server's files."""
     if not erased.vacuumed:
         print_warning(
-            "the database user does not own the tables, so the erased rows lie in the server's "
+            "no owner of the tables was there to vacuum, so the erased rows lie in the server's "
             "files until VACUUM runs: let the owner run it, or set LASTRO_ADMIN_DATABASE_URL"
         )
     if format_ is Format.JSON:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from lastro.cli.output import print_warning
+from lastro.cli.output import print_note
 from lastro.config import load_settings
 
 
@@ -32,5 +32,4 @@ def serve(
     http = replace(
         settings.http, **{key: value for key, value in said.items() if value is not None}
     )
-    print_warning(f"listening on http://{http.host}:{http.port}")
-    serve_http(replace(settings, http=http), is_open=open_)
+    serve_http(replace(settings, http=http), is_open=open_, say=print_note)

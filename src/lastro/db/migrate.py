@@ -101,22 +101,27 @@ def lock_schema(connection: Connection[TupleRow]) -> None:
     connection.execute(load_queries("migrations")["lock_schema"], {"key": SCHEMA_LOCK})
 
 
-def require_current(connection: Connection[TupleRow]) -> None:
-    """Refuse a database whose schema this program cannot work with.
+def require_current(connection: Connection[TupleRow]) -> SchemaState:
+    """How far the schema is; refuse a database whose schema this program cannot work with.
 
     Its own ``post`` steps may wait, and a newer release's ``pre`` steps may be there already.
     Errors: SchemaOutOfDate.
     """
-    if _pending(_applied(connection), load_migrations(), finish=False):
+    known, applied = load_migrations(), _applied(connection)
+    if _pending(applied, known, finish=False):
         raise SchemaOutOfDate(
             "this database's schema is not the one this release of Lastro works with",
             remedy="run `lastro init`, as the owner of the tables (LASTRO_ADMIN_DATABASE_URL)",
         )
+    return _state(applied, known)
 
 
 def schema_state(connection: Connection[TupleRow]) -> SchemaState:
     """How far the schema is. Errors: SchemaOutOfDate where it is not one of this program's."""
-    known, applied = load_migrations(), _applied(connection)
+    return _state(_applied(connection), load_migrations())
+
+
+def _state(applied: Sequence[_Applied], known: Sequence[Migration]) -> SchemaState:
     waiting = len(_pending(applied, known, finish=True))
     return SchemaState(at=len(applied), known=len(known), waiting=waiting)
 

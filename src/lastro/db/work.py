@@ -1,4 +1,4 @@
-"""Work that may be stopped from outside: its time is over, or nobody waits for it any more."""
+"""What a thread works for: it may be stopped from outside, and may keep to one project."""
 
 import contextlib
 import threading
@@ -11,14 +11,10 @@ import psycopg
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from lastro.errors import DatabaseUnavailable
+from lastro.errors import WorkStopped
 
 # Cancelling is a connection of its own, to a server that may be in trouble.
 CANCEL_TIMEOUT_S = 2.0
-
-
-class WorkStopped(DatabaseUnavailable):
-    """The work was given up: its time was over, or nobody waits for it any more."""
 
 
 class Work:
@@ -96,3 +92,24 @@ def working(work: Work) -> Generator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+_own_project: ContextVar[int | None] = ContextVar("lastro_own_project", default=None)
+
+
+def own_project() -> int | None:
+    """The id of the only project that this thread, or task, knows; None where it knows all."""
+    return _own_project.get()
+
+
+@contextmanager
+def keeping_to(project_id: int) -> Generator[None]:
+    """Within, a name is that of this project or of none: none is made, and none found in its place.
+
+    What was asked for one project is never done in another one that came by its name meanwhile.
+    """
+    token = _own_project.set(project_id)
+    try:
+        yield
+    finally:
+        _own_project.reset(token)

@@ -1,5 +1,6 @@
 """What the service answers: results and errors in the contract's JSON."""
 
+import copy
 import json
 import math
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from lastro.errors import STATUS, LastroError
 from lastro.wire import error_json, to_json
 
 JSON = "application/json"
+# The first status that says that a service fails. Source: RFC 9110, section 15.6.
+FAILS_INSIDE = 500
 
 
 def answer(
@@ -25,6 +28,19 @@ def refusal(error: LastroError, *, request_id: str) -> Response:
     shape = error_json(error)
     shape["error"]["requestId"] = request_id
     return Response(_dumped(shape), STATUS[error.code][0], headers_of(error), JSON)
+
+
+def for_strangers(error: LastroError) -> LastroError:
+    """An error as one may be told who showed no key: the inside of a service is named by its code.
+
+    The words of what fails inside name addresses and folders; what is refused at the door does not.
+    """
+    if STATUS[error.code][0] < FAILS_INSIDE:
+        return error
+    plain = copy.copy(error)
+    plain.message = "the service cannot answer this now"
+    plain.remedy = "send the request again later; its log says more, under the id of the request"
+    return plain
 
 
 def headers_of(error: LastroError) -> dict[str, str]:

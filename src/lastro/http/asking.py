@@ -5,10 +5,18 @@ from starlette.requests import Request
 from lastro.keys import Principal
 from lastro.roles import Action, permits
 
+# In place of words that may name folders and addresses.
+UNTOLD = "a maintainer is told more"
+
 
 def principal_of(request: Request) -> Principal | None:
     """Who a request's key speaks for; None where everyone is let in."""
     return getattr(request.state, "principal", None)
+
+
+def is_known(request: Request) -> bool:
+    """Whether the request showed a key that holds, or everyone is let in."""
+    return principal_of(request) is not None or getattr(request.state, "is_open", False)
 
 
 def may(request: Request, action: Action) -> bool:

@@ -7,7 +7,7 @@ import asyncio
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from typing import IO, Any
 
 from fastapi.routing import APIRoute
@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from lastro.app import App
-from lastro.db.work import Work, working
+from lastro.db.work import Work, keeping_to, working
 from lastro.errors import (
     Busy,
     Forbidden,
@@ -31,7 +31,7 @@ from lastro.errors import (
     Unauthenticated,
 )
 from lastro.http.paths import name_of
-from lastro.http_settings import LONG_CONCURRENCY, HttpSettings
+from lastro.http_settings import LONG_CONCURRENCY, SIGNED_CONCURRENCY, HttpSettings
 from lastro.keys import Principal
 from lastro.roles import Action, permits
 
@@ -41,7 +41,6 @@ TURN_RETRY_S = 1.0
 IN_MEMORY_BYTES = 1_048_576
 # The most that GitHub delivers: 25 MB. Source: its documentation of webhook payloads.
 SIGNED_BYTES = 25 * 1_048_576
-SIGNED_CONCURRENCY = 2
 
 _TRUTH = TypeAdapter(bool)
 Inner = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -80,7 +79,7 @@ class Gate:
         self.settings = settings
         self.is_open = is_open
         self.short = Turns(settings.concurrency, waiting=settings.waiting)
-        self._signed = Turns(SIGNED_CONCURRENCY, waiting=settings.waiting)
+        self.signed = Turns(SIGNED_CONCURRENCY, waiting=settings.waiting)
         self.long = Turns(LONG_CONCURRENCY, waiting=settings.waiting)
         self._rate = MovingWindowRateLimiter(MemoryStorage())
         rate = settings.rate_per_minute
@@ -118,7 +117,7 @@ class Gate:
         They have turns of their own, so that strangers keep nobody from his, and a file for a
         body, at ``request.state.body``, which must come within the deadline of a request.
         """
-        settings, turns = self.settings, self._signed
+        settings, turns = self.settings, self.signed
 
         class SignedRoute(APIRoute):
             def get_route_handler(self) -> Inner:
@@ -160,7 +159,8 @@ class Gate:
                 if not is_import:
                     # Where Starlette keeps what it has read.
                     request._body = body.read()  # pyright: ignore
-                return await _while_wanted(request, inner, Work(deadline_s=limit_s))
+                with _for_its_project(request):
+                    return await _while_wanted(request, inner, Work(deadline_s=limit_s))
             finally:
                 body.close()
 
@@ -200,6 +200,12 @@ class Gate:
             retry_after_s=max(1.0, window.reset_time - time.time()),
             remedy="ask more slowly",
         )
+
+
+def _for_its_project(request: Request) -> AbstractContextManager[None]:
+    """Keeps to the key's project: by its name there may be another one by now, or none."""
+    principal: Principal | None = getattr(request.state, "principal", None)
+    return nullcontext() if principal is None else keeping_to(principal.project_id)
 
 
 def _is_waited_for(request: Request) -> bool:

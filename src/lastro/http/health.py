@@ -1,8 +1,9 @@
 """What is asked of a service without a key: is it alive, is it ready, what has it counted."""
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
@@ -12,9 +13,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lastro.app import App
 from lastro.http.answers import JSON, answer
 from lastro.http.metrics import MEDIA_TYPE, Metrics
+from lastro.http.observing import LOG
 from lastro.http.schemas import Schema, schema_of
-from lastro.readiness import Readiness
+from lastro.readiness import Look, Readiness, told
 from lastro.types import Check
+from lastro.wire import to_json
 
 # Probes that come meanwhile are told the same.
 KEPT_S = 2.0
@@ -24,10 +27,14 @@ METRICS_PATH = "/metrics"
 
 
 class Probe:
-    """The readiness of a process, looked at by one of those who ask at a time."""
+    """The readiness of a process, looked at by one of those who ask at a time.
 
-    def __init__(self, look: Callable[[], Readiness]) -> None:
+    Anyone may ask, so what was found is told in words of a closed list, and in full to the log.
+    """
+
+    def __init__(self, look: Callable[[], Sequence[Look]]) -> None:
         self._look = look
+        self._logged: list[Check] = []
         self._known: Readiness | None = None
         self._known_until = 0.0
         self._looking: asyncio.Task[None] | None = None
@@ -40,20 +47,29 @@ class Probe:
             try:
                 await asyncio.wait_for(asyncio.shield(self._looking), LONGEST_S)
             except TimeoutError:
-                return _late()
+                return self._told((_late(),))
         assert self._known is not None
         return self._known
 
     async def _renew(self) -> None:
-        self._known = await run_in_threadpool(self._look)
+        self._known = self._told(await run_in_threadpool(self._look))
         self._known_until = time.monotonic() + KEPT_S
 
+    def _told(self, looks: Sequence[Look]) -> Readiness:
+        said = told(looks)
+        troubles = [look.check for look in looks if look.check.status != "ok"]
+        if troubles != self._logged:  # once, however often it is asked
+            level = logging.WARNING if troubles else logging.INFO
+            LOG.log(level, "readiness", extra={"status": said.status, "checks": to_json(troubles)})
+            self._logged = troubles
+        return said
 
-def _late() -> Readiness:
+
+def _late() -> Look:
     detail = f"nothing was found out within {LONGEST_S:g} s"
     remedy = "see whether the database and the embedder answer: `lastro doctor`"
     check = Check(name="database", status="fail", detail=detail, remedy=remedy)
-    return Readiness(status="notReady", checks=(check,))
+    return Look(check=check, reason="look_late")
 
 
 def add_health_routes(service: FastAPI, app: App, definitions: dict[str, Schema]) -> None:

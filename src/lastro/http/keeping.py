@@ -38,7 +38,7 @@ def _add_rules(routes: Routes, app: App) -> None:
         whole = app.rules(project).list()
         return page.cut("rules", whole, place=lambda rule: [rule.name], kinds=[str], told=rule_json)
 
-    def put_rules(project: str, request: Request, asked: Annotated[Strict, Query()]) -> Response:
+    def merge_rules(project: str, request: Request, asked: Annotated[Strict, Query()]) -> Response:
         """Store the rules of lines of JSON, over those of the same names; others stay.
 
         The report lists the lines that were refused. With `strict` one such line refuses all.
@@ -55,7 +55,7 @@ def _add_rules(routes: Routes, app: App) -> None:
         routes,
         "rules",
         action="keep_rules",
-        endpoints=(list_rules, put_rules, delete_rule),
+        endpoints=(list_rules, merge_rules, delete_rule),
         shape=shape,
         report=RuleReport,
         examples=[RULE],
@@ -69,7 +69,7 @@ def _add_words(routes: Routes, app: App) -> None:
         found = app.words(project).list(after=after, limit=page.looked_at)
         return page.answer("words", found, place=lambda word: [key_of(word.term)])
 
-    def put_words(project: str, request: Request, asked: Annotated[Strict, Query()]) -> Response:
+    def merge_words(project: str, request: Request, asked: Annotated[Strict, Query()]) -> Response:
         """Add the words of lines of JSON to those that are there.
 
         The report lists the lines that were refused. With `strict` one such line refuses all.
@@ -85,7 +85,7 @@ def _add_words(routes: Routes, app: App) -> None:
         routes,
         "words",
         action="keep_words",
-        endpoints=(list_words, put_words, delete_word),
+        endpoints=(list_words, merge_words, delete_word),
         shape=schema_of(Word, routes.definitions),
         report=WordReport,
         examples=WORDS,
@@ -102,15 +102,15 @@ def _add_kept(
     report: type,
     examples: Sequence[dict[str, Any]],
 ) -> None:
-    """Three routes of a kind of line: listed, put and deleted."""
-    listed, put, delete = endpoints
+    """Three routes of a kind of line: listed, merged with those that are there, and deleted."""
+    listed, merge, delete = endpoints
     tags = (name,)
     answers = {200: page_of(name, shape)}
     routes.add("GET", f"{AT}/{name}", listed, action=action, answers=answers, tags=tags)
     routes.add(
-        "PUT",
+        "PATCH",
         f"{AT}/{name}",
-        put,
+        merge,
         action=action,
         body=lines_body(examples),
         is_long=True,

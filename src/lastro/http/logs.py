@@ -8,6 +8,8 @@ from types import TracebackType
 
 from pythonjsonlogger.json import JsonFormatter
 
+# How Python begins to write out an error, which Starlette tells uvicorn as a text.
+_TRACEBACK = "Traceback (most recent call last)"
 # Of a long way the end tells most.
 SHOWN_FRAMES = 12
 
@@ -43,8 +45,9 @@ def set_up_log(form: str) -> None:
                 "uvicorn": {"level": "INFO", "handlers": []},
                 # Its connections come and go; what that means is in the answers.
                 "psycopg.pool": {"level": "ERROR"},
-                # It writes out the error of a task that nobody waited for.
+                # They write out errors: of tasks that nobody waited for, of a start that fails.
                 "asyncio": {"filters": ["place"]},
+                "uvicorn.error": {"filters": ["place"]},
             },
         }
     )
@@ -63,11 +66,11 @@ def place_of(error: BaseException) -> str:
 
 
 class PlaceAlone(logging.Filter):
-    """Takes the text of a line that came with an error, and leaves its place."""
+    """Takes the text of a line that came with an error or holds one, and leaves its place."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Every line passes."""
-        if record.exc_info:
+        if record.exc_info or _TRACEBACK in record.getMessage():
             record.msg, record.args = "an error that nobody waited for", ()
         return True
 

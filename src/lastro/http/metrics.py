@@ -1,8 +1,11 @@
 """What a service counts of itself, in Prometheus' form; never a project, a question or a key."""
 
 import os
+import struct
+import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -25,6 +28,8 @@ MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 # Several scrapers at once cost the database one look.
 BACKLOG_KEPT_S = 5.0
+# A process that begins or ends while the files of all are read: the next look finds them whole.
+READ_ATTEMPTS, READ_PAUSE_S = 5, 0.01
 
 
 class Metrics:
@@ -108,17 +113,14 @@ class Metrics:
     def exposition(self) -> bytes:
         """Everything, as a scraper reads it. Asks the database."""
         self._look()
-        registry = self._own
-        if self._folder is not None:
-            _forget_dead(Path(self._folder))
-            registry = CollectorRegistry()
-            MultiProcessCollector(registry, self._folder)
-        return generate_latest(registry) + generate_latest(self._database)
+        if self._folder is None:
+            return generate_latest(self._own) + generate_latest(self._database)
+        return counted_in(Path(self._folder)) + generate_latest(self._database)
 
     def forget(self) -> None:
         """This process ends: what it has now is no more."""
         if self._folder is not None:
-            mark_process_dead(os.getpid(), self._folder)
+            _forget(os.getpid(), Path(self._folder))
 
     def _look(self) -> None:
         """Note what this process has now; others read it in its file."""
@@ -129,6 +131,7 @@ class Metrics:
         self._waiting.set(use.waiting)
         self._turns.labels("short").set(self._gate.short.taken)
         self._turns.labels("long").set(self._gate.long.taken)
+        self._turns.labels("signed").set(self._gate.signed.taken)
 
 
 class _Backlog(Collector):
@@ -138,17 +141,19 @@ class _Backlog(Collector):
         self._app, self._clock = app, clock
         self._kept: list[Metric] = []
         self._kept_until = 0.0
+        self._lock = threading.Lock()
 
     def describe(self) -> Iterable[Metric]:
         """Nothing is asked when it is registered."""
         return []
 
     def collect(self) -> Iterable[Metric]:
-        """What was asked at most so many seconds ago."""
-        if self._clock() >= self._kept_until:
-            self._kept = list(self._ask())
-            self._kept_until = self._clock() + BACKLOG_KEPT_S
-        return self._kept
+        """What was asked at most so many seconds ago; by one scraper, while others wait for it."""
+        with self._lock:
+            if self._clock() >= self._kept_until:
+                self._kept = list(self._ask())
+                self._kept_until = self._clock() + BACKLOG_KEPT_S
+            return self._kept
 
     def _ask(self) -> Iterable[Metric]:
         up = GaugeMetricFamily("lastro_database_up", "Whether the database answers.")
@@ -180,4 +185,26 @@ def _forget_dead(folder: Path) -> None:
     for file in folder.glob("gauge_live*_*.db"):
         pid = int(file.stem.rpartition("_")[2])
         if not psutil.pid_exists(pid):
-            mark_process_dead(pid, str(folder))
+            _forget(pid, folder)
+
+
+def _forget(pid: int, folder: Path) -> None:
+    """Leave out what a process had; another one may do so at the same moment."""
+    with suppress(FileNotFoundError):
+        mark_process_dead(pid, str(folder))
+
+
+def counted_in(folder: Path) -> bytes:
+    """What all processes that keep their files there counted; they come and go meanwhile."""
+    _forget_dead(folder)
+    for _ in range(1, READ_ATTEMPTS):
+        with suppress(OSError, struct.error):  # a file that is gone, or still empty
+            return _added_up(folder)
+        time.sleep(READ_PAUSE_S)
+    return _added_up(folder)
+
+
+def _added_up(folder: Path) -> bytes:
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, str(folder))
+    return generate_latest(registry)

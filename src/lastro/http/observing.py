@@ -4,13 +4,14 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lastro.errors import LastroError
+from lastro.errors import LastroError, refusal_reason
 from lastro.http.metrics import Metrics
 from lastro.http.paths import name_of
 from lastro.types import Outcome
@@ -18,17 +19,6 @@ from lastro.types import Outcome
 LOG = logging.getLogger("lastro.http")
 HEADER = "X-Request-Id"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-# Refusals that say how the service is used; others are told by their status alone.
-_REASONS: Mapping[str, str] = {
-    "Busy": "turns",
-    "RateLimited": "rate",
-    "TooLarge": "body",
-    "Unauthenticated": "key",
-    "Forbidden": "role",
-    "WorkStopped": "deadline",
-    "StatementTimeout": "deadline",
-    "DatabaseUnavailable": "database",
-}
 # Methods that are counted by their name; a client may make up any other.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -38,14 +28,31 @@ def request_id_of(request: Request) -> str:
     return request.state.request_id
 
 
-def note_error(request: Request, error: LastroError) -> None:
-    """Have the log and the counts told why a request was refused."""
+def note_error(request: Request, error: LastroError, *, is_told: bool) -> None:
+    """Have the log and the counts told why a request was refused.
+
+    Where the client ``is_told`` no more than the error's code, the log has its words.
+    """
     request.state.error = error
+    if not is_told:
+        request.state.untold = error.message
 
 
 def note_outcome(request: Request, outcome: Outcome) -> None:
     """Have the log and the counts told what a search said of itself."""
     request.state.outcome = outcome
+
+
+@contextmanager
+def errors_told(what: str) -> Generator[None]:
+    """Tell the log of an error that ends a process: one of ours in its words, others by place."""
+    try:
+        yield
+    except Exception as error:
+        ours = isinstance(error, LastroError)
+        told = {"code": error.code, "detail": error.message} if ours else {}
+        LOG.exception(what, extra=told)
+        raise
 
 
 class Observed:
@@ -98,7 +105,9 @@ class Observed:
         error, outcome = state.get("error"), state.get("outcome")
         if error is not None:
             told["code"] = error.code
-            reason = _REASONS.get(type(error).__name__)
+            if "untold" in state:
+                told["detail"] = state["untold"]
+            reason = refusal_reason(error)
             if reason is not None:
                 self._metrics.refused(reason)
         if outcome is not None:

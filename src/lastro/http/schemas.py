@@ -53,6 +53,12 @@ def schema_of(kind: object, definitions: dict[str, Schema]) -> Schema:
     raise TypeError(f"no JSON is known of {kind!r}")
 
 
+def may_be_untold(kind: Schema, name: str) -> None:
+    """Document that the field ``name`` of ``kind`` is null for some who ask."""
+    properties: Schema = kind["properties"]
+    properties[name] = {"anyOf": [properties[name], {"type": "null"}]}
+
+
 def line_of(kind: type, definitions: dict[str, Schema], *, optional: Sequence[str] = ()) -> Schema:
     """The schema of ``kind`` as a line of a file says it, by the names of its fields."""
     hints = get_type_hints(kind)

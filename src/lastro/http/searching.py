@@ -6,11 +6,14 @@ from starlette.responses import Response
 from lastro.app import App
 from lastro.errors import InvalidInput
 from lastro.http.answers import answer
+from lastro.http.asking import UNTOLD, may
 from lastro.http.observing import note_outcome
 from lastro.http.routes import Routes
+from lastro.http.schemas import may_be_untold
 from lastro.http.shapes import SearchBody
 from lastro.search import SearchRequest
 from lastro.types import Coverage, Outcome
+from lastro.wire import to_json
 
 
 def add_search_routes(routes: Routes, app: App, *, max_query_chars: int) -> None:
@@ -40,10 +43,26 @@ def add_search_routes(routes: Routes, app: App, *, max_query_chars: int) -> None
         note_outcome(request, outcome)
         return answer(outcome)
 
-    def coverage(project: str) -> Response:
-        """How much of the project is indexed, and how far its sources moved on."""
-        return answer(app.coverage(project))
+    def coverage(project: str, request: Request) -> Response:
+        """How much of the project is indexed, and how far its sources moved on.
+
+        A maintainer is told where they are.
+        """
+        return answer(_shown(request, app.coverage(project)))
 
     at = "/api/projects/{project}/rag"
     routes.add("POST", f"{at}/search", search, action="search", answers={200: Outcome})
     routes.add("GET", f"{at}/coverage", coverage, action="read_coverage", answers={200: Coverage})
+    may_be_untold(routes.definitions["SourceCoverage"], "root")
+
+
+def _shown(request: Request, found: Coverage) -> object:
+    """The coverage, to others than maintainers without the folders and addresses of sources."""
+    if may(request, "reindex"):
+        return found
+    said = to_json(found)
+    for source in said["sources"]:
+        source["root"] = None
+        if "unknown" in source:
+            source["unknown"] = UNTOLD
+    return said

@@ -17,7 +17,8 @@ from starlette.responses import Response
 from lastro.app import App
 from lastro.errors import InvalidInput, LastroError, NotFound
 from lastro.http.administration import add_administration_routes
-from lastro.http.answers import refusal
+from lastro.http.answers import for_strangers, refusal
+from lastro.http.asking import is_known
 from lastro.http.bodies import not_understood
 from lastro.http.entities import add_entity_routes
 from lastro.http.gaps import add_gap_routes
@@ -26,7 +27,7 @@ from lastro.http.health import WithMetrics, add_health_routes
 from lastro.http.jobs import add_job_routes
 from lastro.http.keeping import add_keeping_routes
 from lastro.http.metrics import Metrics
-from lastro.http.observing import LOG, Observed, note_error, request_id_of
+from lastro.http.observing import LOG, Observed, errors_told, note_error, request_id_of
 from lastro.http.paths import WithSlashes
 from lastro.http.reindexing import add_reindex_route
 from lastro.http.routes import ERROR, Routes
@@ -34,7 +35,7 @@ from lastro.http.schemas import Schema
 from lastro.http.searching import add_search_routes
 from lastro.http.sessions import add_session_routes
 from lastro.http.webhooks import add_webhook_route
-from lastro.http_settings import LONG_CONCURRENCY, HttpSettings
+from lastro.http_settings import HttpSettings
 
 # Threads for what looks after requests: keys, and clients that went away.
 SPARE_THREADS = 4
@@ -48,8 +49,8 @@ def make_service(app: App, settings: HttpSettings, *, is_open: bool) -> Any:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         limiter = anyio.to_thread.current_default_thread_limiter()
-        limiter.total_tokens = settings.concurrency + LONG_CONCURRENCY + SPARE_THREADS
-        with app:
+        limiter.total_tokens = settings.turns + SPARE_THREADS
+        with errors_told("the service fails"), app:
             keeper = asyncio.create_task(_keep_database_up(app))
             try:
                 yield
@@ -125,8 +126,9 @@ def _tell_errors(service: FastAPI) -> None:
 
 
 def _refused(request: Request, error: LastroError) -> Response:
-    note_error(request, error)
-    return refusal(error, request_id=request_id_of(request))
+    said = error if is_known(request) else for_strangers(error)
+    note_error(request, error, is_told=said is error)
+    return refusal(said, request_id=request_id_of(request))
 
 
 def _of_http(request: Request, error: HTTPException) -> LastroError:

@@ -1,11 +1,12 @@
 """The processes of the service: started, watched, and ended in order."""
 
 import gc
+import multiprocessing
 import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from socket import AF_INET, AF_INET6, create_server, socket
 from types import FrameType
@@ -15,9 +16,11 @@ from uvicorn.supervisors import Multiprocess
 
 from lastro.app import build
 from lastro.config import Settings, load_settings
-from lastro.errors import ConfigError
+from lastro.errors import EXIT_FAILED, ConfigError
+from lastro.http.health import METRICS_PATH
 from lastro.http.logs import set_up_log
 from lastro.http.metrics import FOLDER_VARIABLE
+from lastro.http.observing import errors_told
 from lastro.http.service import make_service
 from lastro.http_settings import LOOPBACK, HttpSettings
 
@@ -26,11 +29,14 @@ _OPEN = "LASTRO_SERVE_OPEN"
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 # As a shell tells of a process that a signal ended.
 _EXIT_KILLED = 130
+# Until a process is gone that was killed; then nothing writes any more.
+_KILLED_S = 2.0
 
 
-def serve(settings: Settings, *, is_open: bool) -> None:
+def serve(settings: Settings, *, is_open: bool, say: Callable[[str], None]) -> None:
     """Answer requests until SIGTERM or SIGINT; a second one ends at once, whatever runs.
 
+    ``say`` hears where it listens, once it does: who connects from then on is answered.
     Errors: those of ``lastro.app.build``; ConfigError, also where the database does not keep
     projects apart.
     """
@@ -42,8 +48,17 @@ def serve(settings: Settings, *, is_open: bool) -> None:
         )
     with build(settings) as app:  # what is wrong is said before anything listens
         app.require_walls()
-    os.environ[_OPEN] = "1" if is_open else ""
-    set_up_log(http.log)
+    with _listening(http) as sockets:
+        say(f"listening on {_place_of(sockets[0])}")
+        if http.metrics_port:
+            say(f"metrics on {_place_of(sockets[1])}{METRICS_PATH}")
+        os.environ[_OPEN] = "1" if is_open else ""
+        set_up_log(http.log)
+        _run(http, sockets)
+
+
+def _run(http: HttpSettings, sockets: list[socket]) -> None:
+    """Answer at ``sockets`` until it is told to end. Errors: ConfigError where nothing starts."""
     config = uvicorn.Config(
         "lastro.http.serving:service",
         factory=True,
@@ -53,15 +68,14 @@ def serve(settings: Settings, *, is_open: bool) -> None:
         server_header=False,
         log_config=None,
     )
-    with _listening(http) as sockets:
-        if http.workers == 1:
-            alone = _Alone(config)
-            alone.run(sockets)
-            if not alone.started:
-                raise ConfigError("the service does not start", remedy="see its log")
-            return
-        with _counted_together():
-            _Several(config, sockets).run()
+    if http.workers > 1:
+        with _counted_together() as folder:
+            _Several(config, sockets, folder).run()
+        return
+    alone = _Alone(config)
+    alone.run(sockets)
+    if not alone.started:
+        raise ConfigError("the service does not start", remedy="see its log")
 
 
 def service() -> object:
@@ -69,6 +83,18 @@ def service() -> object:
     settings = load_settings()
     http = settings.http
     set_up_log(http.log)
+    if multiprocessing.parent_process() is None:
+        return _made(settings)
+    try:
+        with errors_told("a process of the service does not start"):
+            return _made(settings)
+    except Exception as error:
+        # Python would write it out with its values.
+        raise SystemExit(EXIT_FAILED) from error
+
+
+def _made(settings: Settings) -> object:
+    http = settings.http
     app = build(
         settings, connections=http.connections, statement_timeout_s=http.statement_timeout_s
     )
@@ -90,10 +116,11 @@ class _Alone(uvicorn.Server):
 
 
 class _Several(Multiprocess):
-    """Watches the processes of a service, and ends them."""
+    """Watches the processes of a service, which count in ``folder``, and ends them."""
 
-    def __init__(self, config: uvicorn.Config, sockets: list[socket]) -> None:
+    def __init__(self, config: uvicorn.Config, sockets: list[socket], folder: str) -> None:
         super().__init__(config, sockets)
+        self._folder = folder
         self._is_told = False
         for number in _ENDING:
             signal.signal(number, self._end)
@@ -114,6 +141,9 @@ class _Several(Multiprocess):
         if self._is_told:
             for process in self.processes:
                 process.process.kill()
+            for process in self.processes:
+                process.process.join(_KILLED_S)
+            shutil.rmtree(self._folder, ignore_errors=True)
             os._exit(_EXIT_KILLED)
         self._is_told = True
         self.signal_queue.append(number)
@@ -144,13 +174,23 @@ def _bound(host: str, port: int) -> socket:
     return bound
 
 
+def _place_of(listening: socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return url_of(host, port)
+
+
+def url_of(host: str, port: int) -> str:
+    """The address of a place, as a browser is told it: one of IPv6 stands in brackets."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 @contextmanager
-def _counted_together() -> Generator[None]:
+def _counted_together() -> Generator[str]:
     """A folder in which the processes of the service count, and from which any adds up."""
     folder = tempfile.mkdtemp(prefix="lastro-metrics-")
     os.environ[FOLDER_VARIABLE] = folder
     try:
-        yield
+        yield folder
     finally:
         del os.environ[FOLDER_VARIABLE]
         shutil.rmtree(folder, ignore_errors=True)

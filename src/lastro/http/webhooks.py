@@ -1,6 +1,7 @@
 """What forges tell: a repository moved, so whoever follows it is to look."""
 
 import json
+import time
 from collections.abc import Iterator
 from typing import IO
 from urllib.parse import parse_qs
@@ -42,7 +43,7 @@ def add_webhook_route(router: APIRouter, app: App, gate: Gate) -> None:
         if not secret.strip():
             raise NotFound("no webhook is set up here", remedy="set LASTRO_HTTP_WEBHOOK_SECRET")
         body: IO[bytes] = request.state.body
-        if not is_signed(request.headers, _parts(body), secret=secret):
+        if not is_signed(request.headers, _parts(body), secret=secret, now_s=time.time()):
             raise Unauthenticated(
                 "the signature is missing or wrong",
                 remedy="give the forge the secret that is set as webhook_secret",
@@ -69,7 +70,11 @@ def add_webhook_route(router: APIRouter, app: App, gate: Gate) -> None:
             **{status: error_answer(text) for status, text in refused.items()},
         },
         route_class_override=gate.signed_route(),
-        openapi_extra={"requestBody": {"content": {JSON: {"schema": {"type": "object"}}}}},
+        openapi_extra={
+            "requestBody": {
+                "content": {kind: {"schema": {"type": "object"}} for kind in (JSON, _FORM)}
+            }
+        },
     )
 
 

@@ -9,6 +9,7 @@ from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from lastro.db.pool import AppConnection
+from lastro.db.work import own_project
 from lastro.errors import NotFound
 from lastro.sql import load_queries
 from lastro.types import FileNote, Scope
@@ -83,12 +84,17 @@ class ScopeCounts:
 
 
 def find_project(connection: AppConnection, slug: str) -> Project:
-    """The project called ``slug``. Errors: NotFound."""
+    """The project called ``slug``. Errors: NotFound, also where work keeps to another one."""
     with connection.cursor(row_factory=class_row(Project)) as cursor:
         found = cursor.execute(load_queries("projects")["find_project"], {"slug": slug}).fetchone()
-    if found is None:
+    if found is None or not is_known(found.id):
         raise no_such_project(slug)
     return found
+
+
+def is_known(project_id: int) -> bool:
+    """Whether present work, which may keep to one project, knows of this one."""
+    return own_project() in {None, project_id}
 
 
 def no_such_project(slug: str) -> NotFound:
@@ -106,7 +112,12 @@ def create_project(connection: AppConnection, slug: str) -> Project | None:
 
 
 def ensure_project(connection: AppConnection, slug: str) -> Project:
-    """The project called ``slug``, created where it is missing."""
+    """The project called ``slug``, created where it is missing.
+
+    Errors: NotFound where work keeps to another one.
+    """
+    if own_project() is not None:
+        return find_project(connection, slug)
     return create_project(connection, slug) or find_project(connection, slug)
 
 

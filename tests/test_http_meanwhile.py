@@ -1,0 +1,162 @@
+"""What happens to a project while the body of a request to it is still coming."""
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from databases import address, scratch_database
+from repositories import commit
+from service import Service, running, settings_of
+
+from lastro import indexing, reindexing
+from lastro.app import App, build
+from lastro.config import Settings
+from lastro.entity import Entity
+from lastro.errors import NotFound
+from lastro.types import IndexRequest, ReindexRequest
+
+AT = "/api/projects/{project}"
+ENTRY = {"title": "Rope", "text": "A rope.", "type": "part"}
+RULE = {"name": "parts first", "entry": {"types": ["part"]}, "weight": 0.5, "reason": "a part"}
+# Every route that reads a body: what it may be sent, and a path of the project ``yard``.
+BODIES: dict[tuple[str, str], tuple[str, object]] = {
+    ("POST", f"{AT}/rag/search"): ("/rag/search", {"query": "rope"}),
+    ("POST", f"{AT}/rag/reindex"): ("/rag/reindex", {}),
+    ("POST", f"{AT}/sessions/{{session}}/events"): (
+        "/sessions/s/events",
+        [{"id": "e-1", "type": "chat.message", "content": "Where is the rope?"}],
+    ),
+    ("PUT", f"{AT}/entities/{{entity}}"): ("/entities/rope", ENTRY),
+    ("POST", f"{AT}/entities/import"): ("/entities/import", {"key": "rope", **ENTRY}),
+    ("POST", f"{AT}/gaps/dismiss"): ("/gaps/dismiss", {"ids": ["0ff11fc8"]}),
+    ("POST", f"{AT}/gaps/resolve"): ("/gaps/resolve", {}),
+    ("POST", f"{AT}/gaps/{{gap}}/accept"): ("/gaps/0ff11fc8/accept", {"unanswerable": True}),
+    ("PATCH", f"{AT}/rules"): ("/rules", RULE),
+    ("PATCH", f"{AT}/words"): ("/words", {"protect": "IT"}),
+    ("POST", f"{AT}/keys"): ("/keys", {"role": "viewer"}),
+    ("POST", f"{AT}/keys/{{key}}/rotate"): ("/keys/0123456789ab/rotate", {}),
+}
+
+
+@pytest.fixture(scope="module", name="settings")
+def _settings(
+    server_url: str, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Settings]:
+    with scratch_database(server_url, template=template) as name:
+        yield settings_of(address(server_url, dbname=name), tmp_path_factory.mktemp("yard") / "h")
+
+
+@pytest.fixture(scope="module", name="service")
+def _service(settings: Settings) -> Iterator[Service]:
+    with running(settings) as service:
+        yield service
+
+
+@pytest.fixture(scope="module", name="app")
+def _app(settings: Settings) -> Iterator[App]:
+    with build(settings) as app:
+        yield app
+
+
+@pytest.fixture(name="yard")
+def _yard(app: App) -> Iterator[str]:
+    """The key of an administrator of the project ``yard``, which is gone afterwards."""
+    made(app)
+    yield app.keys.create("yard", role="admin").key
+    if "yard" in slugs(app):
+        app.erase_project("yard")
+
+
+def made(app: App) -> None:
+    app.entities("yard").upsert([Entity(key="hook", title="Hook", text="A hook.", type="part")])
+
+
+def slugs(app: App) -> list[str]:
+    return [project.slug for project in app.projects()]
+
+
+class HalfSent:
+    """A request that was let in, and whose body is still to come."""
+
+    def __init__(self, service: Service, route: tuple[str, str], key: str) -> None:
+        path, body = BODIES[route]
+        self._body = json.dumps(body).encode()
+        place = urlsplit(service.url)
+        self._socket = socket.create_connection((place.hostname, place.port), timeout=30)
+        head = f"{route[0]} {AT.format(project='yard')}{path} HTTP/1.1\r\nHost: x\r\n"
+        head += f"Content-Length: {len(self._body)}\r\nContent-Type: application/json\r\n"
+        head += f"Authorization: Bearer {key}\r\n"
+        # A server says to go on when the application first asks for the body.
+        self._socket.sendall(f"{head}Expect: 100-continue\r\nConnection: close\r\n\r\n".encode())
+        assert self._socket.recv(65_536).startswith(b"HTTP/1.1 100 ")
+
+    def answer(self) -> tuple[int, str]:
+        """Send the body; the status and what was said."""
+        self._socket.sendall(self._body)
+        told = b""
+        while part := self._socket.recv(65_536):
+            told += part
+        self._socket.close()
+        return int(told.split(b" ", 2)[1]), told.decode()
+
+
+def test_every_route_that_reads_a_body_is_told_of_here(service: Service) -> None:
+    with service.client() as client:
+        paths = client.get("/openapi.json").json()["paths"]
+    reading = {
+        (method.upper(), path)
+        for path, said in paths.items()
+        for method, operation in said.items()
+        if "requestBody" in operation and path.startswith(AT)
+    }
+    assert reading == BODIES.keys()
+
+
+@pytest.mark.parametrize("route", BODIES, ids=" ".join)
+def test_a_project_that_was_erased_meanwhile_is_not_made_again(
+    service: Service, app: App, yard: str, route: tuple[str, str]
+) -> None:
+    request = HalfSent(service, route, yard)
+    app.erase_project("yard")
+    status, told = request.answer()
+    assert status == 404, told
+    assert "there is no project" in told
+    assert slugs(app) == []
+
+
+@pytest.mark.parametrize("route", BODIES, ids=" ".join)
+def test_another_project_of_its_name_is_not_touched(
+    service: Service, app: App, yard: str, route: tuple[str, str]
+) -> None:
+    request = HalfSent(service, route, yard)
+    app.erase_project("yard")
+    made(app)
+    status, told = request.answer()
+    assert status == 404, told
+    assert "there is no project" in told
+    assert [entry.key for entry in app.entities("yard").list()] == ["hook"]
+    assert app.sessions("yard").list() == []
+    assert app.rules("yard").list() == []
+    assert app.words("yard").list() == []
+    assert app.keys.list("yard") == []
+    assert app.jobs("yard").list() == []
+
+
+def test_a_project_that_is_erased_while_it_is_indexed_again_is_not_made_again(
+    app: App, tmp_path: Path, yard: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(tmp_path / "yard", {"docs/rope.md": "# Rope\n\nThe rope is wet.\n"})
+    app.index(IndexRequest(path=tmp_path / "yard", project="yard"))
+    index = indexing.index
+
+    def erased_before(*arguments: object, **named: object) -> object:
+        app.erase_project("yard")
+        return index(*arguments, **named)
+
+    monkeypatch.setattr(reindexing.indexing, "index", erased_before)
+    with pytest.raises(NotFound, match="there is no project"):
+        app.reindex(ReindexRequest(project="yard"))
+    assert slugs(app) == []
