@@ -19,7 +19,8 @@ from lastro.config import Settings
 from lastro.db import pool
 from lastro.db.embedded import EmbeddedPostgres
 from lastro.db.migrate import migrate
-from lastro.db.pool import APP_ROLE, Database, connect
+from lastro.db.pool import Database, connect
+from lastro.db.translation import APP_ROLE
 from lastro.errors import (
     Conflict,
     DatabaseUnavailable,

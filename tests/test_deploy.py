@@ -27,7 +27,8 @@ from lastro.app import build, diagnose, prepare_database
 from lastro.cli.root import app as commands
 from lastro.config import Settings
 from lastro.db.binaries import find_binaries
-from lastro.db.pool import APP_ROLE, Database
+from lastro.db.pool import Database
+from lastro.db.translation import APP_ROLE
 from lastro.entity import Entity
 from lastro.key import Principal
 from lastro.search import SearchRequest

@@ -1,12 +1,15 @@
 """Work that may wait: its threads work behind others, and no other thread does."""
 
 import os
+import subprocess
 import sys
 import threading
 
+import psycopg
 import pytest
 
-from lastro.precedence import NICENESS, behind_others, work_behind_others
+from lastro.db.pool import Database
+from lastro.precedence import NICENESS, behind_others, let_follow, work_behind_others
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux ranks threads")
 
@@ -56,3 +59,27 @@ def test_after_the_block_a_thread_has_its_rank_again_where_it_may() -> None:
     before, behind = rank(), max(rank(), NICENESS)
     may = os.geteuid() == 0
     assert in_a_thread(work) == [behind, before if may else behind]
+
+
+def test_the_servers_process_follows_the_thread_that_it_works_for(owner_url: str) -> None:
+    def work() -> list[int]:
+        work_behind_others()
+        with Database(owner_url) as database, database.session() as connection:
+            return [os.getpriority(os.PRIO_PROCESS, connection.info.backend_pid)]
+
+    with psycopg.connect(owner_url) as other:
+        usual = os.getpriority(os.PRIO_PROCESS, other.info.backend_pid)
+        assert in_a_thread(work) == [max(usual, rank(), NICENESS)]
+        assert os.getpriority(os.PRIO_PROCESS, other.info.backend_pid) == usual
+
+
+def test_a_process_that_is_no_servers_child_keeps_its_rank(server_url: str) -> None:
+    def work() -> list[int]:
+        work_behind_others()
+        with psycopg.connect(server_url) as connection:
+            let_follow(stranger.pid, connection=connection.fileno())
+        return [os.getpriority(os.PRIO_PROCESS, stranger.pid)]
+
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        assert in_a_thread(work) == [rank()]
+        stranger.kill()

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
@@ -291,6 +292,23 @@ def test_a_small_project_is_to_the_index_as_a_filter_that_keeps_few(
         sight = connection.execute("SELECT current_setting('hnsw.ef_search')").fetchone()
     # 1,500 of 8,500 rows: 400 of them are in sight among some 2,300, and 1,000 is the most
     assert (leg.explain["plan"], sight) == ("hnsw", (str(MOST_EF_SEARCH),))
+
+
+def test_while_a_run_works_no_more_rows_are_in_sight(library: Database) -> None:
+    assert _sight(library, unfinished=1) == _sight(library, unfinished=0)
+
+
+def _sight(library: Database, *, unfinished: int) -> str:
+    predicate = compile_filter(HardFilter(project_id=LARGE))
+    with library.transaction(projects=[LARGE], settings=HNSW_SETTINGS) as connection:
+        corpus = replace(store.corpus(connection, LARGE), unfinished=unfinished)
+        leg = run_vector_leg(
+            connection, predicate, corpus=corpus, embedding=query_vector(), depth=200
+        )
+        assert leg.explain["plan"] == "hnsw"
+        row = connection.execute("SELECT current_setting('hnsw.ef_search')").fetchone()
+    assert row is not None
+    return row[0]
 
 
 @pytest.mark.parametrize("hard", [{}, {"scopes": ("docs",)}, {"scopes": ("docs", "adr")}])
@@ -702,6 +720,7 @@ SLOTS: dict[str, Composable] = {
     "match": SQL("search_vector @@ 'ballast'::tsquery"),
     "columns": SQL("project_id, id, document_id, ordinal"),
     "cosine": SQL("1 - (embedding <=> %(embedding)s::halfvec)"),
+    "embedding": SQL("embedding"),
     "fields": SQL("id, document_id"),
     "filter": SQL("project_id = %(project_id)s::bigint AND scope = 'docs'"),
     "gate": SQL("search_vector @@ 'ballast'::tsquery"),

@@ -31,7 +31,8 @@ from rows import (
 )
 
 from lastro.chunk_settings import ChunkSettings
-from lastro.db.pool import _CONSTRAINTS, Database, connect
+from lastro.db.pool import Database, connect
+from lastro.db.translation import CONSTRAINTS
 from lastro.documents import FileIdentity, Pipeline, Prepared, prepare_file
 from lastro.embedders.deterministic import DeterministicEmbedder
 from lastro.errors import EmbedderMismatch
@@ -253,7 +254,7 @@ def test_a_project_needs_a_name_of_1_to_200_characters(
 
 def test_every_constraint_that_an_error_is_made_of_exists(schema: psycopg.Connection) -> None:
     found = schema.execute("SELECT conname FROM pg_constraint").fetchall()
-    assert set(_CONSTRAINTS) <= {name for (name,) in found}
+    assert set(CONSTRAINTS) <= {name for (name,) in found}
 
 
 # --- documents

@@ -19,7 +19,8 @@ from lastro.adoption import ProfileVersions
 from lastro.config import Settings
 from lastro.db.embedded import EmbeddedPostgres
 from lastro.db.migrate import migrate, require_current, schema_state
-from lastro.db.pool import GRANT, POOL_MAX_SIZE, Database, connect
+from lastro.db.pool import POOL_MAX_SIZE, Database, connect
+from lastro.db.translation import GRANT
 from lastro.embedders import Embedder, build_embedder, configured
 from lastro.errors import InvalidInput, LastroError
 from lastro.job import LISTED_JOBS, Job, Workers

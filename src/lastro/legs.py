@@ -9,13 +9,13 @@ from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
-from psycopg.sql import Composable
 
 from lastro import store
 from lastro.db.pool import set_local
 from lastro.filters import Predicate
 from lastro.lexical import QueryWord, query_words, storable
 from lastro.lexical_sql import (
+    Expression,
     LexicalScore,
     coverage,
     match_any,
@@ -128,13 +128,16 @@ def run_vector_leg(
 
 
 def _kept(connection: AppConnection, predicate: Predicate, *, corpus: Corpus, limit: int) -> float:
-    """How many rows the filter keeps: by a sample, or by a count that ends above ``limit``.
+    """How many rows the filter keeps: by a sample, or by a count where they are few.
 
     Counting 11,000 rows took as long as searching them.
     """
     total = corpus.row_count
     if not total or corpus.unfinished:  # a run that works has changed the rows since then
-        return store.count_up_to(connection, predicate, limit=limit + 1)
+        counted = store.count_up_to(connection, predicate, limit=limit + 1)
+        if counted <= limit:
+            return counted
+        total = max(total, counted)
     if total <= limit or not predicate.narrows:
         return total
     kept, looked_at = store.kept_of_sample(connection, predicate, limit=SAMPLED_ROWS)
@@ -210,7 +213,10 @@ def held_synonyms(
     if not meant:
         return {}
     alone = [replace(term, forms=term.means[text]) for term, text in meant]
-    matches = [match_any([term], languages=term.forms) for term in alone]
+    matches = [
+        match_any([term], languages=term.forms, name=f"word_{number}")
+        for number, term in enumerate(alone)
+    ]
     held = store.held_words(connection, ids, project_id=project_id, matches=matches)
     return {
         id_: [
@@ -246,7 +252,7 @@ def run_lexical_leg(
         languages = [row.language for row in corpus.statistics]
         passed, said["candidates"] = _rarest_first(gated, read.terms, languages=languages)
     else:
-        passed = gated.rows(read.scoring.match)
+        passed = gated.rows(Expression(read.scoring.match))
     said["found"] = len(passed.rows)
     return replace(read, rows=passed.rows, degraded=_sampled(passed), explain=said)
 
@@ -269,14 +275,14 @@ class _Gated:
     embedding: NDArray[np.float32] | None
 
     def rows(
-        self, gate: Composable, *, matches: int | None = None, limit: int = GATE_ROWS
+        self, gate: Expression, *, matches: int | None = None, limit: int = GATE_ROWS
     ) -> _Passed:
         """The best rows; ``matches`` is how many are let through at most, if that is known."""
         rows = store.lexical_leg(
             self.connection,
             self.predicate,
             gate=gate,
-            score=self.scoring.score,
+            scoring=self.scoring,
             depth=self.depth,
             row_limit=limit,
             counted=matches is None or matches > limit,
@@ -355,7 +361,8 @@ def _rarest_first(
         return _of_common_words(gated, ordered, languages=languages)
     while True:
         matches = sum(term.df for term in ordered[:chosen])
-        passed = gated.rows(match_any(ordered[:chosen], languages=languages), matches=matches)
+        gate = match_any(ordered[:chosen], languages=languages, name="gate")
+        passed = gated.rows(gate, matches=matches)
         names = [term.text for term in ordered[:chosen]]
         if len(passed.rows) >= gated.depth:
             return passed, names
@@ -373,10 +380,11 @@ def _of_common_words(
     """Candidates where the rarest term alone is beyond the budget: pairs first, then its rows."""
     rarest = ordered[0]
     if len(ordered) > 1:
-        passed = gated.rows(match_pairs(rarest, ordered[1:], languages=languages))
+        pairs = match_pairs(rarest, ordered[1:], languages=languages, name="gate")
+        passed = gated.rows(pairs)
         if len(passed.rows) >= gated.depth:
             return passed, [f"{rarest.text} with any other"]
-    gate = match_any([rarest], languages=languages)
+    gate = match_any([rarest], languages=languages, name="gate")
     return gated.rows(gate, limit=CANDIDATE_BUDGET), [rarest.text]
 
 

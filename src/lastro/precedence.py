@@ -5,10 +5,13 @@ its other threads wait for.
 """
 
 import os
+import socket
+import struct
 import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 # A tenth of a processor where others want it all the while, and all of it where none does.
 # Source: the command nice(1), and the weights of niceness 0 and 10 in Linux, 1024 and 110.
@@ -21,7 +24,7 @@ def work_behind_others() -> None:
     It holds for good. Linux ranks threads; elsewhere nothing is done.
     """
     if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), max(_rank(), NICENESS))
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), max(niceness(), NICENESS))
 
 
 @contextmanager
@@ -30,17 +33,45 @@ def behind_others() -> Generator[None]:
 
     Afterwards it has its own rank again where the system lets it, which is root's right.
     """
-    before = _rank()
+    before = niceness()
     work_behind_others()
     try:
         yield
     finally:
-        if _rank() != before:
+        if niceness() != before:
             with suppress(PermissionError):
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), before)
 
 
-def _rank() -> int:
+def let_follow(pid: int, *, connection: int) -> None:
+    """Let a server's process have this thread's niceness: it does the thread's work.
+
+    ``pid`` is what the server calls its process behind the socket ``connection``. It is asked only
+    of a process of this machine, a child of the one that listens there; where the system does not
+    allow it, as for a server of another user, all stays as it is.
+    """
+    with suppress(OSError):
+        if _parent(pid) == _listener(connection):
+            os.setpriority(os.PRIO_PROCESS, pid, niceness())
+
+
+def _listener(connection: int) -> int | None:
+    """The process that listens on the Unix socket at the other end; None for other sockets."""
+    with socket.socket(fileno=os.dup(connection)) as end:
+        if end.family != socket.AF_UNIX:
+            return None
+        told = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", told)[0])
+
+
+def _parent(pid: int) -> int:
+    """Errors: OSError where there is no such process."""
+    # The name before it, in parentheses, may hold anything.
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    return int(fields.rpartition(")")[2].split()[1])
+
+
+def niceness() -> int:
     """The niceness of this thread; 0 where threads have none."""
     if sys.platform != "linux":
         return 0

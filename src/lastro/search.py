@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from lastro import ruling, store
 from lastro.adoption import resolve
 from lastro.citing import highlighter, to_hit
-from lastro.db.pool import Database, retried, translated
+from lastro.db.pool import Database, retried
+from lastro.db.translation import translated
 from lastro.embedders import Embedder
 from lastro.embedding import embed_texts, require_same, require_space
 from lastro.entry_filter import parse_filter

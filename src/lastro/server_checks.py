@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lastro.db.migrate import MIN_SERVER_VERSION, MIN_VECTOR_VERSION, SchemaState
-from lastro.db.pool import APP_ROLE
+from lastro.db.translation import APP_ROLE
 from lastro.store import IndexFacts, RoleFacts, ServerFacts, TableFacts
 from lastro.types import Check
 

@@ -142,7 +142,10 @@ def words_of(connection: AppConnection, chunk: ExpectedChunk, *, found: Found) -
         connection,
         [chunk.id],
         project_id=found.project.id,
-        matches=[match_any([term], languages=list(term.forms)) for term in terms],
+        matches=[
+            match_any([term], languages=list(term.forms), name=f"word_{number}")
+            for number, term in enumerate(terms)
+        ],
     ).get(chunk.id, [False] * len(terms))
     counted = bool(found.lexical.terms)
     words = [

@@ -29,7 +29,8 @@ from procrastinate.worker import Worker
 from lastro import store
 from lastro.app import App, build, embedded
 from lastro.config import Settings
-from lastro.db.pool import APP_ROLE, CONNECT_TIMEOUT_S, translated
+from lastro.db.pool import CONNECT_TIMEOUT_S
+from lastro.db.translation import APP_ROLE, translated
 from lastro.embedding import require_same
 from lastro.errors import DatabaseUnavailable, EmbedderMismatch, InvalidInput, LastroError
 from lastro.job import BEATS_PER_LOSS, KINDS, PRIORITIES, JobKind, RetryPolicy, queue_of

@@ -15,7 +15,8 @@ from psycopg.rows import TupleRow
 from psycopg.sql import Identifier
 
 from lastro.db.migrate import migrate
-from lastro.db.pool import CONNECT_TIMEOUT_S, connect, translated
+from lastro.db.pool import CONNECT_TIMEOUT_S, connect
+from lastro.db.translation import translated
 from lastro.errors import DatabaseUnavailable
 from lastro.sql import load_queries
 

@@ -36,8 +36,8 @@ from lastro.db.cluster import (
     upgraded_folder,
 )
 from lastro.db.disk import NO_SPACE, is_full
-from lastro.db.pool import translated
 from lastro.db.privileges import ServerUser, open_as, run_as
+from lastro.db.translation import translated
 from lastro.errors import ConfigError, DatabaseUnavailable
 from lastro.sql import load_queries
 

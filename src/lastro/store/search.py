@@ -13,7 +13,7 @@ from psycopg.sql import SQL, Composable, Composed
 
 from lastro.db.pool import AppConnection
 from lastro.filters import Predicate
-from lastro.lexical_sql import LexicalScore
+from lastro.lexical_sql import Expression, LexicalScore
 from lastro.sql import load_queries
 from lastro.store.projects import Project, is_known, no_such_project
 from lastro.store.vectors import ActiveEmbedder
@@ -188,14 +188,15 @@ def vector_leg(
     ``other`` is their lexical score, None without ``scoring`` and where a row does not match. With
     ``kept_limit`` exact search reads no more than these, and ``matched`` is how many it read.
     """
-    lexical = SQL("NULL::double precision")
+    parameters = {**predicate.parameters, "embedding": HalfVector(embedding), "depth": depth}
+    lexical: Composable = SQL("NULL::double precision")
     if scoring is not None:
+        parameters |= scoring.parameters
         lexical = SQL("CASE WHEN {match} THEN {score} END").format(
             match=scoring.match, score=scoring.score
         )
     name = "vector_leg_exact" if exact else "vector_leg_hnsw"
     query = load_queries("search")[name].format(filter=predicate.condition, lexical=lexical)
-    parameters = {**predicate.parameters, "embedding": HalfVector(embedding), "depth": depth}
     if exact:
         parameters["kept_limit"] = kept_limit
     return _leg_rows(connection, query, parameters)
@@ -205,8 +206,8 @@ def lexical_leg(
     connection: AppConnection,
     predicate: Predicate,
     *,
-    gate: Composable,
-    score: Composable,
+    gate: Expression,
+    scoring: LexicalScore,
     depth: int,
     row_limit: int,
     counted: bool,
@@ -217,16 +218,23 @@ def lexical_leg(
     ``other`` is their cosine, None without ``embedding`` and for a row without a vector. Where they
     are ``counted``, ``matched`` of each row is how many passed, at most ``row_limit``.
     """
-    cosine = SQL("NULL::double precision")
-    parameters = {**predicate.parameters, "depth": depth, "row_limit": row_limit}
+    cosine, column = SQL("NULL::double precision"), SQL("NULL::text")
+    parameters = {
+        **predicate.parameters,
+        **gate.parameters,
+        **scoring.parameters,
+        "depth": depth,
+        "row_limit": row_limit,
+    }
     if embedding is not None:
-        cosine = SQL("1 - (embedding <=> %(embedding)s::halfvec)")
+        cosine, column = SQL("1 - (embedding <=> %(embedding)s::halfvec)"), SQL("embedding")
         parameters["embedding"] = HalfVector(embedding)
     query = load_queries("search")["lexical_leg"].format(
         filter=predicate.condition,
-        gate=gate,
-        score=score,
+        gate=gate.sql,
+        score=scoring.score,
         cosine=cosine,
+        embedding=column,
         matched=SQL("count(*) OVER ()") if counted else SQL("0::bigint"),
     )
     return _leg_rows(connection, query, parameters)
@@ -252,7 +260,8 @@ def lexical_parts(
     query = load_queries("search")["lexical_parts"].format(
         coverage=scoring.coverage, length_ratio=scoring.length_ratio, match=scoring.match
     )
-    rows = connection.execute(query, {"project_id": project_id, "ids": list(ids)})
+    parameters = {**scoring.parameters, "project_id": project_id, "ids": list(ids)}
+    rows = connection.execute(query, parameters)
     return {row[0]: (float(row[1]), float(row[2])) for row in rows}
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 from psycopg.rows import class_row
-from psycopg.sql import SQL, Composable, Composed
+from psycopg.sql import SQL, Composed
 
 from lastro.db.pool import AppConnection
 from lastro.filters import Predicate
-from lastro.lexical_sql import LexicalScore
+from lastro.lexical_sql import Expression, LexicalScore
 from lastro.places import ChunkPlace
 from lastro.sql import load_queries
 from lastro.types import Scope
@@ -112,7 +112,8 @@ def lexical_ranks(
     query = load_queries("why")["lexical_ranks"].format(
         filter=predicate.condition, match=scoring.match, score=scoring.score
     )
-    return _ranks(connection, query, {**predicate.parameters, "ids": list(ids)})
+    parameters = {**predicate.parameters, **scoring.parameters, "ids": list(ids)}
+    return _ranks(connection, query, parameters)
 
 
 def _ranks(
@@ -127,9 +128,13 @@ def held_words(
     ids: Sequence[UUID],
     *,
     project_id: int,
-    matches: Sequence[Composable],
+    matches: Sequence[Expression],
 ) -> dict[UUID, list[bool]]:
     """Whether each of the named rows meets each of ``matches``, for those that are there."""
-    query = load_queries("why")["held_words"].format(held=SQL(", ").join(matches))
-    rows = connection.execute(query, {"project_id": project_id, "ids": list(ids)})
+    held = SQL(", ").join([match.sql for match in matches])
+    query = load_queries("why")["held_words"].format(held=held)
+    parameters: dict[str, object] = {"project_id": project_id, "ids": list(ids)}
+    for match in matches:
+        parameters |= match.parameters
+    rows = connection.execute(query, parameters)
     return {row[0]: row[1] for row in rows}

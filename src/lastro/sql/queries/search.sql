@@ -155,26 +155,30 @@ ORDER BY distance, place, ordinal, id;
 -- read no further than the limit ({matched} tells whether it was reached); ties by place.
 -- ts_delete of a lexeme that no row holds fetches a long tsvector out of its TOAST table once, not
 -- once a term, and copies no other; the limit and the offset keep the steps apart without storing
--- their rows.
+-- their rows. The vectors of the best alone are fetched.
 SELECT id, document_id, language, place, ordinal, char_start, char_end,
     rule_weight::numeric::float8 AS rule_weight,
-    date_part('epoch', now() - effective_at) / 86400 AS age_days, score, other,
-    {matched} AS matched
+    date_part('epoch', now() - effective_at) / 86400 AS age_days, score, {cosine} AS other, matched
 FROM (
     SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
-        effective_at, {score} AS score, other
+        effective_at, score, embedding, {matched} AS matched
     FROM (
         SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
-            effective_at, token_count, ts_delete(search_vector, ''::text) AS search_vector,
-            {cosine} AS other
-        FROM lastro.searchable
-        WHERE {filter} AND {gate}
-        LIMIT %(row_limit)s
-    ) AS r
-    OFFSET 0
-) AS scored
-ORDER BY score DESC, place, ordinal, id
-LIMIT %(depth)s;
+            effective_at, {score} AS score, embedding
+        FROM (
+            SELECT id, document_id, language, place, ordinal, char_start, char_end, rule_weight,
+                effective_at, token_count, ts_delete(search_vector, ''::text) AS search_vector,
+                {embedding} AS embedding
+            FROM lastro.searchable
+            WHERE {filter} AND {gate}
+            LIMIT %(row_limit)s
+        ) AS r
+        OFFSET 0
+    ) AS scored
+    ORDER BY score DESC, place, ordinal, id
+    LIMIT %(depth)s
+) AS best
+ORDER BY score DESC, place, ordinal, id;
 
 -- name: lexical_parts
 -- What the lexical score of named rows is made of, for calibration; index chunks_pkey.
