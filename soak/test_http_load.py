@@ -8,6 +8,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -90,10 +91,11 @@ def test_a_process_that_is_killed_is_replaced_and_another_answers_meanwhile(
     pier: Pier, tmp_path: Path
 ) -> None:
     with served(pier, tmp_path, workers=2) as one:
-        before = _processes(one.process.pid)
-        os.kill(before[0].pid, signal.SIGKILL)
+        assert wait_until(lambda: len(_processes(one.process.pid)) == 2)
+        killed, left = _processes(one.process.pid)
+        os.kill(killed, signal.SIGKILL)
         assert wait_until(lambda: _answer(one.url) == 200)
-        assert wait_until(lambda: len(_processes(one.process.pid)) == len(before))
+        assert wait_until(lambda: {*_processes(one.process.pid)} - {killed} > {left})
         assert wait_until(lambda: _answer(one.url) == 200)
 
 
@@ -118,7 +120,11 @@ def _answer(url: str) -> int:
         return 0
 
 
-def _processes(parent: int) -> list[psutil.Process]:
+def _processes(parent: int) -> list[int]:
     """Those that answer: of multiprocessing's others the command line says what they are."""
-    children = psutil.Process(parent).children()
-    return [one for one in children if "spawn_main" in " ".join(one.cmdline())]
+    found: list[int] = []
+    for one in psutil.Process(parent).children():
+        with suppress(psutil.NoSuchProcess):  # it ended meanwhile, or was and is not buried yet
+            if "spawn_main" in " ".join(one.cmdline()):
+                found.append(one.pid)
+    return found

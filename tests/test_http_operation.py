@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import re
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from lastro.app import App, build, prepare_database
 from lastro.config import Settings
 from lastro.db import migrate
 from lastro.errors import (
+    EXIT_FAILED,
     REFUSALS,
     Busy,
     Contention,
@@ -39,7 +39,7 @@ from lastro.errors import (
     WorkStopped,
     refusal_reason,
 )
-from lastro.http import health, metrics
+from lastro.http import health, metrics, serving
 from lastro.http.logs import set_up_log
 from lastro.http.metrics import Metrics
 from lastro.http.service import make_service
@@ -106,6 +106,28 @@ def figures(service: Service) -> dict[str, float]:
         for family in text_string_to_metric_families(text)
         for one in family.samples
     }
+
+
+@contextmanager
+def logged() -> Iterator[io.StringIO]:
+    """What the service writes to stderr as JSON; afterwards the log is as it was."""
+    names = ("", "lastro.http", "uvicorn", "uvicorn.error", "psycopg.pool", "asyncio")
+    loggers = [logging.getLogger(name) for name in names]
+    before = [(one.level, one.handlers[:], one.filters[:], one.propagate) for one in loggers]
+    written = io.StringIO()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("sys.stderr", written)
+        set_up_log("json")
+        yield written
+    for logger, (level, handlers, filters, propagate) in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+        logger.handlers[:], logger.filters[:], logger.propagate = handlers, filters, propagate
+
+
+@pytest.fixture(name="log")
+def _log() -> Iterator[io.StringIO]:
+    with logged() as written:
+        yield written
 
 
 # --- readiness
@@ -236,31 +258,68 @@ def test_probes_that_come_together_cost_one_look(
     assert len(looks) == 1
 
 
-def test_a_stranger_is_told_reasons_and_the_log_is_told_addresses(
-    harbour: Harbour, template: str, log: io.StringIO
-) -> None:
+@dataclass(frozen=True)
+class Shut:
+    """What a service says while its database takes no connection, to one with a made-up key."""
+
+    database: str
+    figures: dict[str, float]
+    ready: httpx.Response
+    refused: httpx.Response
+    log: list[dict[str, object]]
+    recovers: bool
+
+
+@pytest.fixture(scope="module", name="shut")
+def _shut(harbour: Harbour, template: str) -> Iterator[Shut]:
     made_up = f"lastro_1_{'0' * 12}_{'x' * 43}"
-    with scratch_database(harbour.url, template=template) as name:
+    with logged() as log, scratch_database(harbour.url, template=template) as name:
         settings = settings_of(address(harbour.url, dbname=name), harbour.home)
-        with (
-            running(settings) as service,
-            shut(harbour.url, name),
-            service.client(made_up) as client,
-        ):
-            refused = client.post(SEARCH, json={"query": "crane"})
-            ready = [client.get("/readyz") for _ in range(2)][-1]
-    assert ready.json() == {
+        with running(settings) as service, service.client(made_up) as client:
+            with shut_down(harbour.url, name):
+                refused = client.post(SEARCH, json={"query": "crane"})
+                ready = [client.get("/readyz") for _ in range(2)][-1]
+                found = figures(service)
+            recovers = wait_until(lambda: client.get("/readyz").status_code == 200)
+        yield Shut(name, found, ready, refused, lines(log), recovers)
+
+
+@contextmanager
+def shut_down(server_url: str, name: str) -> Iterator[None]:
+    """The database ``name`` takes no connection until the block ends."""
+    with psycopg.connect(server_url, autocommit=True) as owner:
+        owner.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        owner.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name]
+        )
+        try:
+            yield
+        finally:
+            owner.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+
+
+def test_a_service_without_its_database_is_not_ready_until_that_is_back(shut: Shut) -> None:
+    assert shut.ready.status_code == 503
+    assert shut.ready.json() == {
         "status": "notReady",
         "checks": [{"name": "database", "status": "fail", "reason": "database_unavailable"}],
     }
-    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "DATABASE_UNAVAILABLE")
-    assert int(refused.headers["Retry-After"]) >= 1
-    assert name not in refused.text
-    told = lines(log)
-    [request] = [one for one in told if one.get("status") == 503 and one.get("method") == "POST"]
-    assert name in str(request["detail"])
-    [look] = [one for one in told if one["message"] == "readiness"]  # once, though asked twice
-    assert name in str(look["checks"])
+    assert shut.recovers
+
+
+def test_a_stranger_is_told_a_code_and_the_log_an_address(shut: Shut) -> None:
+    error = shut.refused.json()["error"]
+    assert (shut.refused.status_code, error["code"]) == (503, "DATABASE_UNAVAILABLE")
+    assert int(shut.refused.headers["Retry-After"]) >= 1
+    assert shut.database not in shut.refused.text
+    [told] = [one for one in shut.log if one.get("requestId") == error["requestId"]]
+    assert shut.database in str(told["detail"])
+
+
+def test_what_keeps_a_service_from_being_ready_is_told_to_the_log_once(shut: Shut) -> None:
+    away, back = [one for one in shut.log if one["message"] == "readiness"]
+    assert shut.database in str(away["checks"])
+    assert (back["status"], back["checks"]) == ("ready", [])
 
 
 # --- metrics
@@ -329,44 +388,10 @@ def test_no_label_holds_a_name_a_question_or_a_key(service: Service) -> None:
     assert [word for word in words if word in text] == []
 
 
-def test_without_a_database_the_counts_are_still_told(harbour: Harbour, template: str) -> None:
-    with scratch_database(harbour.url, template=template) as name:
-        settings = settings_of(address(harbour.url, dbname=name), harbour.home)
-        with running(settings) as service:
-            with shut(harbour.url, name):
-                found = figures(service)
-                with service.client() as client:
-                    ready = client.get("/readyz")
-            recovered = _until_ready(service)
-    assert found["lastro_database_up"] == 0
-    assert "lastro_open_gaps" not in found
-    assert found["lastro_pool_connections most"] == 24
-    assert (ready.status_code, ready.json()["checks"][0]["name"]) == (503, "database")
-    assert recovered
-
-
-@contextmanager
-def shut(server_url: str, name: str) -> Iterator[None]:
-    """The database ``name`` takes no connection until the block ends."""
-    with psycopg.connect(server_url, autocommit=True) as owner:
-        owner.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
-        owner.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name]
-        )
-        try:
-            yield
-        finally:
-            owner.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
-
-
-def _until_ready(service: Service) -> bool:
-    until = time.monotonic() + 20
-    with service.client() as client:
-        while time.monotonic() < until:
-            if client.get("/readyz").status_code == 200:
-                return True
-            time.sleep(0.05)
-    return False
+def test_without_a_database_the_counts_are_still_told(shut: Shut) -> None:
+    assert shut.figures["lastro_database_up"] == 0
+    assert "lastro_open_gaps" not in shut.figures
+    assert shut.figures["lastro_pool_connections most"] == 24
 
 
 def test_metrics_may_have_a_port_of_their_own(harbour: Harbour) -> None:
@@ -432,21 +457,6 @@ def test_the_file_of_a_process_that_begins_is_read_once_it_is_whole(
 
 
 # --- the log
-
-
-@pytest.fixture(name="log")
-def _log(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
-    """What the service writes to stderr as JSON."""
-    written = io.StringIO()
-    monkeypatch.setattr("sys.stderr", written)
-    names = ("", "lastro.http", "uvicorn", "uvicorn.error", "psycopg.pool", "asyncio")
-    loggers = [logging.getLogger(name) for name in names]
-    before = [(one.level, one.handlers[:], one.filters[:], one.propagate) for one in loggers]
-    set_up_log("json")
-    yield written
-    for logger, (level, handlers, filters, propagate) in zip(loggers, before, strict=True):
-        logger.setLevel(level)
-        logger.handlers[:], logger.filters[:], logger.propagate = handlers, filters, propagate
 
 
 def lines(log: io.StringIO) -> list[dict[str, object]]:
@@ -551,6 +561,23 @@ def test_a_start_that_fails_is_told_by_its_place_and_in_no_traceback(
     assert "test_http_operation.py" in str(ours["exc_info"])
     assert "hunter2" not in log.getvalue()
     assert "Traceback" not in log.getvalue()
+
+
+def test_a_process_of_several_that_does_not_start_writes_no_traceback(
+    log: io.StringIO, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LASTRO_HOME", str(tmp_path))
+    monkeypatch.setenv("LASTRO_DATABASE_URL", "postgresql://clerk:hunter2@127.0.0.1:1/lastro")
+    monkeypatch.setenv("LASTRO_EMBEDDER", "deterministic")
+    monkeypatch.setattr("multiprocessing.parent_process", lambda: "the one that watches")
+    monkeypatch.setattr("sys.stderr", log)  # where a process sets up its log
+    with pytest.raises(SystemExit) as ended:
+        serving.service()
+    assert ended.value.code == EXIT_FAILED
+    [told] = lines(log)
+    assert (told["code"], told["logger"]) == ("DATABASE_UNAVAILABLE", "lastro.http")
+    assert "127.0.0.1" in str(told["detail"])
+    assert "hunter2" not in log.getvalue()
 
 
 def test_lines_for_people_hold_what_those_for_programs_do(

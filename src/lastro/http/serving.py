@@ -22,7 +22,7 @@ from lastro.http.logs import set_up_log
 from lastro.http.metrics import FOLDER_VARIABLE
 from lastro.http.observing import errors_told
 from lastro.http.service import make_service
-from lastro.http_settings import LOOPBACK, HttpSettings
+from lastro.http_settings import LOG_FORMS, LOOPBACK, HttpSettings
 
 # Tells the processes that are started what their command was told.
 _OPEN = "LASTRO_SERVE_OPEN"
@@ -80,21 +80,21 @@ def _run(http: HttpSettings, sockets: list[socket]) -> None:
 
 def service() -> object:
     """The service of one process, as uvicorn asks for it."""
-    settings = load_settings()
-    http = settings.http
-    set_up_log(http.log)
     if multiprocessing.parent_process() is None:
-        return _made(settings)
+        return _made()
+    set_up_log(LOG_FORMS[0])  # for settings that cannot be read
     try:
         with errors_told("a process of the service does not start"):
-            return _made(settings)
+            return _made()
     except Exception as error:
         # Python would write it out with its values.
         raise SystemExit(EXIT_FAILED) from error
 
 
-def _made(settings: Settings) -> object:
+def _made() -> object:
+    settings = load_settings()
     http = settings.http
+    set_up_log(http.log)
     app = build(
         settings, connections=http.connections, statement_timeout_s=http.statement_timeout_s
     )
