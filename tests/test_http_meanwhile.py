@@ -2,7 +2,7 @@
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,8 +21,9 @@ from lastro.types import IndexRequest, ReindexRequest
 AT = "/api/projects/{project}"
 ENTRY = {"title": "Rope", "text": "A rope.", "type": "part"}
 RULE = {"name": "parts first", "entry": {"types": ["part"]}, "weight": 0.5, "reason": "a part"}
-# Every route that reads a body: what it may be sent, and a path of the project ``yard``.
-BODIES: dict[tuple[str, str], tuple[str, object]] = {
+Route = tuple[str, str]
+# Every route that reads a body: a path of the project ``yard``, and what may be sent there.
+BODIES: dict[Route, tuple[str, object]] = {
     ("POST", f"{AT}/rag/search"): ("/rag/search", {"query": "rope"}),
     ("POST", f"{AT}/rag/reindex"): ("/rag/reindex", {}),
     ("POST", f"{AT}/sessions/{{session}}/events"): (
@@ -39,6 +40,12 @@ BODIES: dict[tuple[str, str], tuple[str, object]] = {
     ("POST", f"{AT}/keys"): ("/keys", {"role": "viewer"}),
     ("POST", f"{AT}/keys/{{key}}/rotate"): ("/keys/0123456789ab/rotate", {}),
 }
+
+# Those of them that make the project where there is none, for who needs no key.
+MAKING = [route for route in BODIES if "events" in route[1] or "entities" in route[1]]
+# As many at a time as have a turn: two of those that read lines.
+LINES = [route for route in BODIES if "entities" in route[1] or route[0] == "PATCH"]
+TOGETHER = [LINES[:2], LINES[2:], [route for route in BODIES if route not in LINES]]
 
 
 @pytest.fixture(scope="module", name="settings")
@@ -81,7 +88,7 @@ def slugs(app: App) -> list[str]:
 class HalfSent:
     """A request that was let in, and whose body is still to come."""
 
-    def __init__(self, service: Service, route: tuple[str, str], key: str) -> None:
+    def __init__(self, service: Service, route: Route, key: str) -> None:
         path, body = BODIES[route]
         self._body = json.dumps(body).encode()
         place = urlsplit(service.url)
@@ -115,34 +122,55 @@ def test_every_route_that_reads_a_body_is_told_of_here(service: Service) -> None
     assert reading == BODIES.keys()
 
 
-@pytest.mark.parametrize("route", BODIES, ids=" ".join)
+def answers(requests: Mapping[Route, HalfSent]) -> dict[Route, tuple[int, bool]]:
+    """By route: the status, and whether the answer says that the project is not there."""
+    told = {route: request.answer() for route, request in requests.items()}
+    return {
+        route: (status, "there is no project" in text) for route, (status, text) in told.items()
+    }
+
+
 def test_a_project_that_was_erased_meanwhile_is_not_made_again(
-    service: Service, app: App, yard: str, route: tuple[str, str]
+    service: Service, app: App, yard: str
 ) -> None:
-    request = HalfSent(service, route, yard)
+    requests = {route: HalfSent(service, route, yard) for route in MAKING}
     app.erase_project("yard")
-    status, told = request.answer()
-    assert status == 404, told
-    assert "there is no project" in told
+    assert answers(requests) == dict.fromkeys(MAKING, (404, True))
     assert slugs(app) == []
 
 
-@pytest.mark.parametrize("route", BODIES, ids=" ".join)
+@pytest.mark.parametrize("routes", TOGETHER, ids=["entries", "rules and words", "others"])
 def test_another_project_of_its_name_is_not_touched(
-    service: Service, app: App, yard: str, route: tuple[str, str]
+    service: Service, app: App, yard: str, routes: list[Route]
 ) -> None:
-    request = HalfSent(service, route, yard)
+    requests = {route: HalfSent(service, route, yard) for route in routes}
     app.erase_project("yard")
     made(app)
-    status, told = request.answer()
-    assert status == 404, told
-    assert "there is no project" in told
+    assert answers(requests) == dict.fromkeys(routes, (404, True))
     assert [entry.key for entry in app.entities("yard").list()] == ["hook"]
     assert app.sessions("yard").list() == []
     assert app.rules("yard").list() == []
     assert app.words("yard").list() == []
     assert app.keys.list("yard") == []
     assert app.jobs("yard").list() == []
+
+
+def test_what_is_written_after_the_look_for_its_project_is_refused_where_that_is_gone(
+    app: App, yard: str
+) -> None:
+    """By the number of the project, which nothing else has, and not by a second look."""
+
+    def erased_first(line: bytes) -> Iterator[bytes]:
+        app.erase_project("yard")
+        yield line
+
+    event = b'{"session": "s", "id": "e-1", "type": "chat.message", "content": "A rope."}'
+    with pytest.raises(NotFound, match="erased while"):
+        app.sessions("yard").append_lines(erased_first(event))
+    made(app)
+    with pytest.raises(NotFound, match="erased while"):
+        app.words("yard").import_lines(erased_first(b'{"protect": "IT"}'))
+    assert slugs(app) == []
 
 
 def test_a_project_that_is_erased_while_it_is_indexed_again_is_not_made_again(
