@@ -33,13 +33,17 @@ from lastro.errors import (
     EXIT_FAILED,
     REFUSALS,
     Busy,
+    ConfigError,
     Contention,
     DatabaseUnavailable,
+    LastroError,
     NotFound,
+    ProviderError,
     WorkStopped,
     refusal_reason,
 )
 from lastro.http import health, metrics, serving
+from lastro.http.answers import refusal
 from lastro.http.logs import set_up_log
 from lastro.http.metrics import Metrics
 from lastro.http.service import make_service
@@ -316,6 +320,19 @@ def test_a_stranger_is_told_a_code_and_the_log_an_address(shut: Shut) -> None:
     assert shut.database in str(told["detail"])
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConfigError("at 10.0.0.7", remedy="ask 10.0.0.7"),
+        ProviderError("at 10.0.0.7", reason="embedder_timeout", remedy="ask 10.0.0.7"),
+    ],
+)
+def test_of_an_error_that_is_not_told_there_is_the_code_alone(error: LastroError) -> None:
+    reply = refusal(error, request_id="mine-9", is_told=False)
+    assert json.loads(bytes(reply.body))["error"]["code"] == error.code
+    assert b"10.0.0.7" not in reply.body
+
+
 def test_what_keeps_a_service_from_being_ready_is_told_to_the_log_once(shut: Shut) -> None:
     away, back = [one for one in shut.log if one["message"] == "readiness"]
     assert shut.database in str(away["checks"])
@@ -577,6 +594,16 @@ def test_a_process_of_several_that_does_not_start_writes_no_traceback(
     [told] = lines(log)
     assert (told["code"], told["logger"]) == ("DATABASE_UNAVAILABLE", "lastro.http")
     assert "127.0.0.1" in str(told["detail"])
+    assert "hunter2" not in log.getvalue()
+
+
+@pytest.mark.parametrize("said", [("lost: %s",), ("%s",), ()])
+def test_an_error_within_a_line_of_the_server_is_left_out(
+    log: io.StringIO, said: tuple[str, ...]
+) -> None:
+    error = ValueError(SECRET)
+    logging.getLogger("uvicorn.error").error(*said, error)
+    assert lines(log)[0]["logger"] == "uvicorn.error"
     assert "hunter2" not in log.getvalue()
 
 

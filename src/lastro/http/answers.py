@@ -1,6 +1,5 @@
 """What the service answers: results and errors in the contract's JSON."""
 
-import copy
 import json
 import math
 from collections.abc import Mapping
@@ -14,6 +13,11 @@ from lastro.wire import error_json, to_json
 JSON = "application/json"
 # The first status that says that a service fails. Source: RFC 9110, section 15.6.
 FAILS_INSIDE = 500
+# In place of the words of an error.
+UNTOLD_FAULT = {
+    "message": "the service cannot answer this now",
+    "remedy": "send the request again later; its log says more, under the id of the request",
+}
 
 
 def answer(
@@ -23,24 +27,18 @@ def answer(
     return Response(_dumped(to_json(value)), status, headers, JSON)
 
 
-def refusal(error: LastroError, *, request_id: str) -> Response:
-    """An error as JSON, under the id that the log has it under."""
+def refusal(error: LastroError, *, request_id: str, is_told: bool = True) -> Response:
+    """An error as JSON, under the id that the log has it under; without ``is_told`` its code."""
     shape = error_json(error)
+    if not is_told:
+        shape["error"] = {"code": error.code, **UNTOLD_FAULT}
     shape["error"]["requestId"] = request_id
     return Response(_dumped(shape), STATUS[error.code][0], headers_of(error), JSON)
 
 
-def for_strangers(error: LastroError) -> LastroError:
-    """An error as one may be told who showed no key: the inside of a service is named by its code.
-
-    The words of what fails inside name addresses and folders; what is refused at the door does not.
-    """
-    if STATUS[error.code][0] < FAILS_INSIDE:
-        return error
-    plain = copy.copy(error)
-    plain.message = "the service cannot answer this now"
-    plain.remedy = "send the request again later; its log says more, under the id of the request"
-    return plain
+def fails_inside(error: LastroError) -> bool:
+    """Whether the service failed, and refused nothing: the words then name hosts and folders."""
+    return STATUS[error.code][0] >= FAILS_INSIDE
 
 
 def headers_of(error: LastroError) -> dict[str, str]:

@@ -70,7 +70,9 @@ class PlaceAlone(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Every line passes."""
-        if record.exc_info or _TRACEBACK in record.getMessage():
+        values = (record.msg, *(record.args if isinstance(record.args, tuple) else ()))
+        holds_error = any(isinstance(one, BaseException) for one in values)
+        if record.exc_info or holds_error or _TRACEBACK in record.getMessage():
             record.msg, record.args = "an error that nobody waited for", ()
         return True
 

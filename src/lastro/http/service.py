@@ -17,7 +17,7 @@ from starlette.responses import Response
 from lastro.app import App
 from lastro.errors import InvalidInput, LastroError, NotFound
 from lastro.http.administration import add_administration_routes
-from lastro.http.answers import for_strangers, refusal
+from lastro.http.answers import fails_inside, refusal
 from lastro.http.asking import is_known
 from lastro.http.bodies import not_understood
 from lastro.http.entities import add_entity_routes
@@ -126,9 +126,9 @@ def _tell_errors(service: FastAPI) -> None:
 
 
 def _refused(request: Request, error: LastroError) -> Response:
-    said = error if is_known(request) else for_strangers(error)
-    note_error(request, error, is_told=said is error)
-    return refusal(said, request_id=request_id_of(request))
+    is_told = is_known(request) or not fails_inside(error)
+    note_error(request, error, is_told=is_told)
+    return refusal(error, request_id=request_id_of(request), is_told=is_told)
 
 
 def _of_http(request: Request, error: HTTPException) -> LastroError:
