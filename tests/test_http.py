@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -167,6 +168,30 @@ def test_an_open_service_asks_for_no_key(manual: Manual) -> None:
         assert client.post(SEARCH, json={"query": "pump"}).status_code == 200
 
 
+def test_an_open_service_answers_programs_of_its_machine_alone(manual: Manual) -> None:
+    with running(manual.settings, is_open=True) as service, service.client() as client:
+        port = service.url.rpartition(":")[2]
+        answers = {
+            said: client.post(SEARCH, json={"query": "pump"}, headers=dict([said])).status_code
+            for said in [
+                ("Host", f"localhost:{port}"),
+                ("Origin", f"http://localhost:{port}"),
+                ("Origin", "http://[::1]:3000"),
+                ("Host", "rebound.example"),
+                ("Host", "127.0.0.1@rebound.example"),
+                ("Origin", "https://page.example"),
+                ("Origin", "null"),  # of a file, or of a frame that is kept apart
+                ("Origin", "http://[::1"),
+            ]
+        }
+    assert [*answers.values()] == [200] * 3 + [403] * 5
+
+
+def test_a_service_with_keys_is_asked_by_any_name_of_its_machine(service: Service) -> None:
+    with service.client(key_of(service), headers={"Host": "search.example"}) as client:
+        assert client.post(SEARCH, json={"query": "pump"}).status_code == 200
+
+
 # --- what is refused
 
 
@@ -191,6 +216,24 @@ def test_a_body_that_is_not_understood_is_told_why(
         reply = client.post(SEARCH, content=body, headers={"Content-Type": "application/json"})
     assert reply.status_code == 400
     assert said in reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "said", "remedy"),
+    [
+        ({"data": {"query": "pump"}}, "the body is not said to be JSON", "Content-Type"),
+        ({"content": b""}, "the request has no body", "openapi"),
+        ({"params": {"k": 3}, "json": {"query": "pump"}}, "k: ", "openapi"),
+    ],
+)
+def test_a_request_that_is_not_as_the_route_wants_it_is_told_what_to_send(
+    service: Service, sent: dict[str, Any], said: str, remedy: str
+) -> None:
+    with service.client(key_of(service)) as client:
+        reply = client.post(SEARCH, **sent)
+    assert reply.status_code == 400
+    assert reply.json()["error"]["message"].startswith(said)
+    assert remedy in reply.json()["error"]["remedy"]
 
 
 def test_a_body_above_the_limit_is_refused_unread(manual: Manual) -> None:

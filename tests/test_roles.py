@@ -15,7 +15,7 @@ MAY = {
     "maintainer": {
         "reindex", "cancel_jobs", "adopt_profiles", "keep_rules", "keep_words", "read_usage",
     },
-    "admin": {"manage_keys", "rename_project", "erase_project"},
+    "admin": {"manage_keys", "erase_project"},
 }  # fmt: skip
 
 

@@ -271,7 +271,8 @@ def _shown(value: object) -> str:
     """A value in a message, on a part of a line."""
     if isinstance(value, int) and not _is_kept(value):
         return "so large a number"  # Python refuses to write some of them
-    return shorten(repr(value), width=SHOWN_CHARS, placeholder="…")
+    said = "null" if value is None else repr(value)
+    return shorten(said, width=SHOWN_CHARS, placeholder="…")
 
 
 def _check_text(text: str, where: str) -> None:

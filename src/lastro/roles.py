@@ -27,7 +27,6 @@ Action = Literal[
     "read_usage",
     # who may do all that, and whether it is there at all
     "manage_keys",
-    "rename_project",
     "erase_project",
 ]
 
@@ -52,7 +51,6 @@ NEEDED: Mapping[Action, Role] = {
     "keep_words": "maintainer",
     "read_usage": "maintainer",
     "manage_keys": "admin",
-    "rename_project": "admin",
     "erase_project": "admin",
 }
 

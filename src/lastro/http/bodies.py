@@ -14,6 +14,8 @@ from lastro.http.shapes import Body
 from lastro.json_lines import json_object, lines_of_array
 
 LINES = "application/x-ndjson"
+# What FastAPI puts before the name of a field.
+_PLACES = frozenset({"body", "query", "path"})
 B = TypeVar("B", bound=Body)
 # A line that says nothing is listed in the answer, whatever it is.
 _ANY_LINES: Schema = {"description": "Lines of JSON, in UTF-8."}
@@ -52,8 +54,16 @@ def read_as(kind: type[B], request: Request) -> B:
 
 def not_understood(first: Mapping[str, Any]) -> InvalidInput:
     """What pydantic found first, and where in what was sent."""
-    place = ".".join(str(part) for part in first["loc"] if part != "body")
+    where, *rest = first["loc"] or [""]
+    place = ".".join(str(part) for part in (rest if where in _PLACES else first["loc"]))
     said = str(first["msg"])
+    if not place and first["type"] == "missing":
+        return InvalidInput("the request has no body", remedy="see /openapi.json")
+    if not place and isinstance(first["input"], bytes):  # it was not even read as JSON
+        return InvalidInput(
+            "the body is not said to be JSON",
+            remedy=f"send the header `Content-Type: {JSON}` with it",
+        )
     return InvalidInput(f"{place}: {said}" if place else said, remedy="see /openapi.json")
 
 

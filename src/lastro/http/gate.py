@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from typing import IO, Any
+from urllib.parse import urlsplit
 
 from fastapi.routing import APIRoute
 from limits import RateLimitItemPerMinute
@@ -31,7 +32,7 @@ from lastro.errors import (
     Unauthenticated,
 )
 from lastro.http.paths import name_of
-from lastro.http_settings import LONG_CONCURRENCY, SIGNED_CONCURRENCY, HttpSettings
+from lastro.http_settings import LONG_CONCURRENCY, LOOPBACK, SIGNED_CONCURRENCY, HttpSettings
 from lastro.keys import Principal
 from lastro.roles import Action, permits
 
@@ -72,7 +73,10 @@ class Turns:
 
 
 class Gate:
-    """The gate of one process. ``is_open`` lets in everyone, as an administrator of all."""
+    """The gate of one process.
+
+    ``is_open`` lets in every program of this machine, as an administrator of all.
+    """
 
     def __init__(self, app: App, settings: HttpSettings, *, is_open: bool) -> None:
         self._keys = app.keys
@@ -98,6 +102,8 @@ class Gate:
         class GatedRoute(APIRoute):
             def get_route_handler(self) -> Inner:
                 inner = super().get_route_handler()
+                if not self.dependant.query_params:
+                    inner = _without_parameters(inner)
 
                 async def handle(request: Request) -> Response:
                     named = {name: name_of(part) for name, part in request.path_params.items()}
@@ -166,9 +172,14 @@ class Gate:
 
     async def _admit(self, request: Request, action: Action) -> None:
         """Let in who may do ``action`` here. Errors: Unauthenticated, Forbidden, NotFound."""
-        request.state.is_open = self.is_open
-        if self.is_open:
+        request.state.is_open = self.is_open and _is_from_here(request)
+        if request.state.is_open:
             return
+        if self.is_open:
+            raise Forbidden(
+                "this service asks for no key, so it answers programs of this machine alone",
+                remedy="ask it at http://127.0.0.1, or serve without --open and send a key",
+            )
         principal = await run_in_threadpool(self._principal, request)
         request.state.principal = principal
         self._count(principal)
@@ -206,6 +217,34 @@ def _for_its_project(request: Request) -> AbstractContextManager[None]:
     """Keeps to the key's project: by its name there may be another one by now, or none."""
     principal: Principal | None = getattr(request.state, "principal", None)
     return nullcontext() if principal is None else keeping_to(principal.project_id)
+
+
+def _is_from_here(request: Request) -> bool:
+    """Whether it was sent to this machine by its own name, and by no page from elsewhere.
+
+    Any page can have a browser of this machine ask, also under a name that leads here; but what
+    the browser says of page and name is true.
+    """
+    said = [f"//{request.headers.get('Host', '')}", *request.headers.getlist("Origin")]
+    return all(_is_loopback(address) for address in said)
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return urlsplit(address).hostname in LOOPBACK
+    except ValueError:
+        return False
+
+
+def _without_parameters(inner: Inner) -> Inner:
+    """Refuse whatever an address says behind ``?``: what is sent there was meant to be heard."""
+
+    async def handle(request: Request) -> Response:
+        for name in request.query_params:
+            raise InvalidInput(f"{name}: no such parameter", remedy="see /openapi.json")
+        return await inner(request)
+
+    return handle
 
 
 def _is_waited_for(request: Request) -> bool:
