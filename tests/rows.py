@@ -247,6 +247,37 @@ def add_key(
     )
 
 
+def add_search(connection: psycopg.Connection, project_id: int, **columns: Any) -> uuid.UUID:
+    """A logged search, with the key that the project's questions are hashed with."""
+    connection.execute(
+        "INSERT INTO lastro.search_log_keys (project_id, key) VALUES (%s, %s)"
+        " ON CONFLICT DO NOTHING",
+        [project_id, bytes([project_id % 256]) * 32],
+    )
+    id_ = uuid.uuid4()
+    insert(
+        connection,
+        "search_log",
+        {
+            "project_id": project_id,
+            "at": "2026-02-01 00:00+00",
+            "id": id_,
+            "query_hash": bytes([project_id % 256]) * 16,
+            "k": 10,
+            "filtered": False,
+            "next_page": False,
+            "hit_count": 1,
+            "abstained": False,
+            "degraded": [],
+            "profile_name": "default",
+            "profile_version": 1,
+            "took_ms": 5.0,
+            **columns,
+        },
+    )
+    return id_
+
+
 def add_profile(connection: psycopg.Connection, project_id: int) -> None:
     """A stored profile that was adopted, and what was measured of a project's vectors."""
     version = {"project_id": project_id, "name": "default", "version": 2}

@@ -44,6 +44,7 @@ from lastro.json_lines import LineCounts, ReadLine, RefusedLine
 from lastro.key import ApiKey, NewKey, RotatedKey
 from lastro.leg_cache import GoldenUsed
 from lastro.lexical_sql import NEARNESS, RANK_WEIGHTS, VERBOSITY
+from lastro.logged_search import LoggedSearch
 from lastro.metering_settings import MeteringSettings
 from lastro.ollama_settings import OllamaSettings
 from lastro.profiles import ADR_0080, DEFAULT, RAW_THRESHOLDS, Profile, Thresholds
@@ -290,10 +291,10 @@ def test_every_check_of_the_doctor_is_documented():
         EmbeddedStatus, EmbedderRef, EmbedderStatus, EmbeddingCounts, EntityReport, EntitySummary,
         Erased, EventCounts, Exported, FileNote, FileOrigin, Gap, GoldenImport, GoldenSummary,
         GoldenUsed, Hit, Hooks, Imported, IndexReport, Job, JobError, JobProgress, KnownProfile,
-        LineCounts, MonthlySpend, Nearest, NewKey, Outcome, Profile, ProjectSummary, Readiness,
-        RefusedLine, Resolved, RotatedKey, RuleReport, Run, ScopeCoverage, SelfCheck, SessionCounts,
-        SessionReport, SessionSummary, SourceCoverage, Sweep, Swept, SwitchReport, SwitchState,
-        Thresholds, Upgrade, Usage, UsageLine, Why, Workers,
+        LineCounts, LoggedSearch, MonthlySpend, Nearest, NewKey, Outcome, Profile, ProjectSummary,
+        Readiness, RefusedLine, Resolved, RotatedKey, RuleReport, Run, ScopeCoverage, SelfCheck,
+        SessionCounts, SessionReport, SessionSummary, SourceCoverage, Sweep, Swept, SwitchReport,
+        SwitchState, Thresholds, Upgrade, Usage, UsageLine, Why, Workers,
     ],
 )  # fmt: skip
 def test_each_field_of_a_printed_value_is_documented(value: type):

@@ -97,11 +97,16 @@ def harbour(
 # --- a project
 
 
-def test_an_erased_project_is_in_no_row_of_a_dump(harbour: Harbour) -> None:
+def test_an_erased_project_is_in_no_row_of_a_dump(
+    harbour: Harbour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LASTRO_LOG_QUERIES", "text")
     harbour.index("alpha", secret=SECRET, tides=HARMLESS)
     harbour.ask_and_judge("alpha")
     key = harbour("keys", "create", "--role", "admin", "--label", MARKER, "--project", "alpha")
     id_ = key.split("_")[2]
+    logged = harbour.rows("SELECT query FROM lastro.search_log")
+    assert logged == [(f"what of {MARKER}",)]
     assert {MARKER, id_} <= set(re.findall(r"\w+", harbour.dump()))
     harbour("projects", "rm", "alpha", "--yes")
     left = harbour.dump()

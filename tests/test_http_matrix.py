@@ -39,6 +39,7 @@ CALLS: dict[tuple[str, str], Call] = {
     ("POST", f"{AT}/rag/search"): Call("search", "/rag/search", {"query": "pump"}),
     ("POST", f"{AT}/rag/reindex"): Call("reindex", "/rag/reindex", {}, ok=(202,)),
     ("GET", f"{AT}/rag/coverage"): Call("read_coverage", "/rag/coverage"),
+    ("GET", f"{AT}/rag/searches"): Call("read_searches", "/rag/searches"),
     ("GET", f"{AT}/sessions"): Call("read_events", "/sessions"),
     ("GET", f"{AT}/sessions/{{session}}"): Call("read_events", "/sessions/s%2F{other}"),
     ("DELETE", f"{AT}/sessions/{{session}}"): Call(

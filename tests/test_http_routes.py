@@ -179,6 +179,7 @@ def pages(client: httpx.Client, path: str, name: str, *, limit: int) -> list[lis
         ("/profiles", "profiles"),
         ("/jobs", "jobs"),
         ("/keys", "keys"),
+        ("/rag/searches", "searches"),
     ],
 )
 def test_the_pages_of_a_list_together_are_the_list(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -159,7 +160,7 @@ def test_texts_of_no_project_and_of_erased_ones_stay_in_sums_without_a_name(
     add_usage(owner, add_project(owner, "stays"))
     app = quarry.app(embedder="deterministic")
     app.erase_project("gone")
-    since = app.usage().since
+    since = datetime(2026, 11, 1, tzinfo=UTC)  # the month in which they spent
     found = {line.project: line for line in app.usage(since=since).usage}
     assert found.keys() == {None, "stays"}
     assert (found[None].calls, found[None].texts, found[None].tokens) == (1, 2, 5)

@@ -556,6 +556,11 @@ OF_JOBS = (
     "take_back",
 )  # fmt: skip
 OF_KEYS = ("find_key", "insert_key", "list_keys", "revoke_key", "rotate_key")
+LOGGED = {
+    "at": "2026-02-01T00:00:00Z", "id": str(SOME_ID), "query_hash": "00" * 16, "k": 10,
+    "scopes": ["docs"], "filtered": False, "next_page": False, "hit_count": 1, "abstained": False,
+    "degraded": [], "profile_name": "default", "profile_version": 1, "took_ms": 5.0,
+}  # fmt: skip
 PARAMETERS: dict[str, Any] = {
     "after": 1,
     "agreement": 1.5,
@@ -636,6 +641,13 @@ PARAMETERS: dict[str, Any] = {
     "before": 9,
     "entity_summaries.after": "k-1",
     "list_gaps.after": SOME_ID,
+    "list_searches.before": SOME_ID,
+    "before_at": datetime(2026, 3, 1, tzinfo=UTC),
+    "slow_ms": 1.0,
+    "only_degraded": False,
+    "only_abstained": False,
+    "new_key": bytes(32),
+    "searches": Jsonb([LOGGED]),
     "session_states.after": "s-1",
     "stored_words.after": "a",
     "list_jobs.ids": [1],
@@ -808,6 +820,7 @@ def test_each_file_of_queries_is_called_by_one_module_alone() -> None:
         ("scratch", "db/scratch.py"),
         ("runs", "store/runs.py"),
         ("search", "store/search.py"),
+        ("search_log", "store/search_log.py"),
         ("self_checks", "store/self_checks.py"),
         ("switch", "store/switch.py"),
         ("upgrade", "db/upgrade.py"),

@@ -14,6 +14,7 @@ MAY = {
     "editor": {"append_events", "change_entries", "decide_gaps"},
     "maintainer": {
         "reindex", "cancel_jobs", "adopt_profiles", "keep_rules", "keep_words", "read_usage",
+        "read_searches",
     },
     "admin": {"manage_keys", "erase_project"},
 }  # fmt: skip

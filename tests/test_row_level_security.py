@@ -19,6 +19,7 @@ from rows import (
     add_project,
     add_rule,
     add_run,
+    add_search,
     add_session,
     add_statistics,
     add_usage,
@@ -48,6 +49,8 @@ TABLES = (
     "events",
     "jobs",
     "api_keys",
+    "search_log",
+    "search_log_keys",
     "self_checks",
     "vector_scale",
     "evaluation_runs",
@@ -85,6 +88,7 @@ def fill(connection: psycopg.Connection, project_id: int) -> None:
     add_session(connection, project_id)
     add_job(connection, project_id)
     add_key(connection, project_id)
+    add_search(connection, project_id)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from rows import (
     add_project,
     add_rule,
     add_run,
+    add_search,
     add_session,
     add_statistics,
     add_usage,
@@ -306,6 +307,7 @@ def test_deleting_a_project_deletes_every_row_of_it(
         add_word(schema, owner)
         add_usage(schema, owner)
         add_profile(schema, owner)
+        add_search(schema, owner)
     schema.execute("DELETE FROM lastro.projects WHERE id = %s", [project])
     for table in tables_with_a_project(schema):
         owners = schema.execute(f"SELECT DISTINCT project_id FROM lastro.{table}".encode())

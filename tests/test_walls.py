@@ -28,6 +28,7 @@ from rows import (
     add_project,
     add_rule,
     add_run,
+    add_search,
     add_session,
     add_statistics,
     add_usage,
@@ -136,6 +137,7 @@ def fill(connection: psycopg.Connection, project_id: int) -> None:
     add_session(connection, project_id)
     add_job(connection, project_id)
     add_key(connection, project_id)
+    add_search(connection, project_id)
 
 
 @pytest.fixture(scope="module")
@@ -322,7 +324,7 @@ def test_serving_ends_before_it_listens_where_the_wall_does_not_hold(
         altered(private_walls, bypass.format(""), back=bypass.format("NO")),
         pytest.raises(ConfigError, match="does not keep projects apart"),
     ):
-        serve(load_settings(), is_open=True)
+        serve(load_settings(), is_open=True, say=lambda _text: None)
 
 
 @pytest.mark.parametrize(("embedded", "warned"), [(True, []), (False, ["role"])])

@@ -27,6 +27,7 @@ from lastro.job import LISTED_JOBS, Job, Workers
 from lastro.metering import UsageLater
 from lastro.profiles import Profile, load_profiles
 from lastro.search import STATEMENT_TIMEOUT_S, Engine, Observe, SearchRequest
+from lastro.search_log import Dropped, SearchesLater, SearchLog, uncounted
 from lastro.store import Backlog, Kind, Source
 from lastro.types import (
     Check,
@@ -194,6 +195,9 @@ class App:
             usage=UsageLater(database),
             statement_timeout_s=statement_timeout_s,
         )
+        self._searches = SearchesLater(
+            database, queries=settings.log_queries, kept_days=settings.search_log_days
+        )
         self._admin_url = admin_url
         self._keys: KeyRing | None = None
         self._stack = ExitStack()
@@ -202,6 +206,7 @@ class App:
         self._stack.enter_context(self.database)
         if self.engine.usage is not None:
             self._stack.callback(self.engine.usage.flush)
+        self._stack.callback(self._searches.flush)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -209,9 +214,13 @@ class App:
             self._keys.flush()
         self._stack.close()
 
-    def observe(self, observe: Observe) -> None:
-        """Have ``observe`` told from now on how long the stages of searches take."""
+    def observe(self, observe: Observe, *, dropped: Dropped = uncounted) -> None:
+        """Have ``observe`` told from now on how long the stages of searches take.
+
+        ``dropped`` is told how many searches their log lacks.
+        """
         self.engine = replace(self.engine, observe=observe)
+        self._searches.dropped = dropped
 
     def search(self, request: SearchRequest, *, project: str | None = None) -> Outcome:
         """Answer a question; see ``lastro.search.search`` for errors.
@@ -221,11 +230,17 @@ class App:
         outcome, found = searching.searched(
             self.engine, request, project=self.project_name(project)
         )
-        if outcome.hits or not request.record_gap:
-            return outcome
-        from lastro.recording import recorded
+        if not outcome.hits and request.record_gap:
+            from lastro.recording import recorded
 
-        return recorded(self.database, outcome, request=request, found=found)
+            outcome = recorded(self.database, outcome, request=request, found=found)
+        self._searches.add(request, outcome, project_id=found.project.id)
+        return outcome
+
+    def searches(self, project: str | None = None) -> SearchLog:
+        """The log of a project's searches that were answered: listed."""
+        self._searches.flush()
+        return SearchLog(database=self.database, project=self.project_name(project))
 
     def gaps(self, project: str | None = None) -> "GapLedger":
         """A project's questions that found nothing: listed, dismissed, asked again, accepted."""

@@ -56,9 +56,11 @@ TABLES: Mapping[str, Table] = {
 }
 # Counted from the rows again, by whoever takes them in.
 COUNTED = frozenset({"lexeme_stats", "corpus_stats"})
-# What was paid for the rows here is not paid again there, what is to be done is done here, and who
-# may read here is nobody there.
-LEFT_BEHIND = frozenset({"api_keys", "embedding_usage", "embedding_spend", "jobs"})
+# What was paid for the rows here is not paid again there, what is to be done is done here, who may
+# read here is nobody there, and what was asked here was asked of this database.
+LEFT_BEHIND = frozenset(
+    {"api_keys", "embedding_usage", "embedding_spend", "jobs", "search_log", "search_log_keys"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

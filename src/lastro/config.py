@@ -18,6 +18,7 @@ from lastro.job import PROBE_INTERVAL_S, WORKER_LOST_S
 from lastro.metering_settings import MeteringSettings
 from lastro.ollama_settings import DEFAULT_HOST, OllamaSettings
 from lastro.sources.files import FilePatterns
+from lastro.types import LOG_QUERIES, LogQueries
 
 CONFIG_FILE = "lastro.toml"
 ROOT_HOME = Path("/var/lib/lastro")
@@ -25,6 +26,11 @@ DEFAULT_EMBEDDER = "use-m3"
 DEFAULT_LANGUAGES = ("en", "pt", "zh")
 # Silence of a Git server after which it is given up.
 GIT_TIMEOUT_S = 120.0
+# Equal questions can be counted, and none can be read: see docs/adr/0044.
+DEFAULT_LOG_QUERIES: LogQueries = "hash"
+# Long enough to look back at last week from a holiday; MOST: no interval of PostgreSQL overflows.
+DEFAULT_SEARCH_LOG_DAYS = 30
+MOST_SEARCH_LOG_DAYS = 36_500
 
 _KEYS = frozenset(
     {
@@ -43,6 +49,8 @@ _KEYS = frozenset(
         "git_timeout_s",
         "worker_lost_s",
         "probe_interval_s",
+        "log_queries",
+        "search_log_days",
         "chunking",
         "files",
         "profiles",
@@ -62,8 +70,8 @@ T = TypeVar("T")
 class Settings:
     """Everything a process needs to know before it starts.
 
-    ``idle_stop_s`` None keeps the embedded server up for good; ``origins`` says where each
-    setting that is not a default came from.
+    ``idle_stop_s`` None keeps the embedded server up for good; ``search_log_days`` 0 keeps no row
+    of the log of searches. ``origins`` says where each setting that is not a default came from.
     """
 
     home: Path
@@ -81,6 +89,8 @@ class Settings:
     git_timeout_s: float = GIT_TIMEOUT_S
     worker_lost_s: float = WORKER_LOST_S
     probe_interval_s: float = PROBE_INTERVAL_S
+    log_queries: LogQueries = DEFAULT_LOG_QUERIES
+    search_log_days: int = DEFAULT_SEARCH_LOG_DAYS
     chunking: ChunkSettings = field(default_factory=ChunkSettings)
     files: FilePatterns = field(default_factory=FilePatterns)
     profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
@@ -183,6 +193,8 @@ def _build(
         git_timeout_s=_positive(values, "git_timeout_s", GIT_TIMEOUT_S, example="300"),
         worker_lost_s=_positive(values, "worker_lost_s", WORKER_LOST_S, example="30"),
         probe_interval_s=_positive(values, "probe_interval_s", PROBE_INTERVAL_S, example="60"),
+        log_queries=_log_queries(values.get("log_queries", DEFAULT_LOG_QUERIES)),
+        search_log_days=_days(values.get("search_log_days", DEFAULT_SEARCH_LOG_DAYS)),
         chunking=_section(ChunkSettings, values.get("chunking", {}), name="chunking"),
         files=_section(FilePatterns, values.get("files", {}), name="files"),
         profiles=_profiles(values.get("profiles", {})),
@@ -224,6 +236,27 @@ def _seconds(value: object, *, name: str, remedy: str) -> float:
     if not math.isfinite(seconds):
         raise ConfigError(f"{name} must be seconds, not {value!r}", remedy=remedy)
     return seconds
+
+
+def _log_queries(value: object) -> LogQueries:
+    for known in LOG_QUERIES:
+        if known == value:
+            return known
+    raise ConfigError(
+        f"log_queries must be one of {', '.join(LOG_QUERIES)}, not {value!r}",
+        remedy="`hash` keeps no question that can be read",
+    )
+
+
+def _days(value: object) -> int:
+    text = str(value)
+    days = int(text) if text.isascii() and text.isdecimal() else -1
+    if not 0 <= days <= MOST_SEARCH_LOG_DAYS:
+        raise ConfigError(
+            f"search_log_days must be a whole number up to {MOST_SEARCH_LOG_DAYS}, not {value!r}",
+            remedy="for example 30; 0 keeps no search",
+        )
+    return days
 
 
 def _languages(value: object) -> tuple[str, ...]:

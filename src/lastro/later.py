@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from contextvars import Context
 
 # Within which it is done. A process that is killed loses what was asked for in this time.
 LATER_S = 1.0
@@ -28,10 +29,13 @@ class Later:
                 self._timer.start()
 
     def now(self) -> None:
-        """Do it now, and not once more for those who asked before; one that is at it ends first."""
+        """Do it now, and not once more for those who asked before; one that is at it ends first.
+
+        It is not the caller's work: his deadline does not end what is done for others too.
+        """
         with self._lock:
             timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
         with self._working:
-            self._work()
+            Context().run(self._work)

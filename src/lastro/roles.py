@@ -25,6 +25,7 @@ Action = Literal[
     "keep_rules",
     "keep_words",
     "read_usage",
+    "read_searches",
     # who may do all that, and whether it is there at all
     "manage_keys",
     "erase_project",
@@ -50,6 +51,7 @@ NEEDED: Mapping[Action, Role] = {
     "keep_rules": "maintainer",
     "keep_words": "maintainer",
     "read_usage": "maintainer",
+    "read_searches": "maintainer",
     "manage_keys": "admin",
     "erase_project": "admin",
 }

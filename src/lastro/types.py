@@ -4,10 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Scope = Literal["docs", "adr", "session", "entity"]
 SCOPES: tuple[Scope, ...] = ("docs", "adr", "session", "entity")
+
+# What the log of searches keeps of a question.
+LogQueries = Literal["off", "hash", "text"]
+LOG_QUERIES: tuple[LogQueries, ...] = get_args(LogQueries)
 
 # More is no question, and its words would fill a statement.
 MAX_QUERY_CHARS = 100_000

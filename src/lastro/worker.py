@@ -37,6 +37,7 @@ from lastro.job import BEATS_PER_LOSS, KINDS, PRIORITIES, JobKind, RetryPolicy, 
 from lastro.job_runs import Again, JobRun, Stopped
 from lastro.precedence import work_behind_others
 from lastro.projects import all_project_ids
+from lastro.search_log import prune
 from lastro.store import Project
 
 # A job that was being run when the worker is to end has so long to come to its own end; then it is
@@ -365,7 +366,7 @@ class _Service:
                 continue  # the worker itself will notice that its database is gone
 
     def _keep_house(self, app: App) -> None:
-        """Take up jobs of dead workers, and forget what was over long ago."""
+        """Take up jobs of dead workers, and forget jobs and searches of long ago."""
         with app.database.transaction() as connection:
             taken = store.take_back(connection, lost_s=self.settings.worker_lost_s)
         for id_ in taken:
@@ -375,7 +376,8 @@ class _Service:
             projects = all_project_ids(app.database)
             with app.database.transaction(projects=projects) as connection:
                 store.prune_jobs(connection, projects, kept_s=KEPT_S)
-            self._pruned_at = now
+            is_done = prune(app.database, kept_days=self.settings.search_log_days)
+            self._pruned_at = now if is_done else None
 
 
 def _require_embedder(app: App) -> None:

@@ -27,6 +27,7 @@ from lastro.cli import (
     moving,
     profiles,
     rules,
+    searches,
     serve,
     sessions,
     triggers,
@@ -52,6 +53,7 @@ app.command("index")(working.index)
 app.command("reindex")(working.reindex)
 app.command("watch")(triggers.watch)
 app.command("search")(working.search)
+app.command("searches")(searches.searches)
 app.command("why")(why.why)
 app.command("calibrate")(calibrate.calibrate)
 app.command("coverage")(inspecting.coverage)

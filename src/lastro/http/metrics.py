@@ -74,6 +74,11 @@ class Metrics:
         self._gaps = Counter(
             "lastro_gaps_total", "Searches that nothing answered, counted as gaps.", registry=own
         )
+        self._dropped = Counter(
+            "lastro_search_log_dropped_total",
+            "Searches that were answered and that the log of searches lacks.",
+            registry=own,
+        )
         self._turns = self._gauge("lastro_http_turns", "Requests that have a turn or wait for one.")
         self._pool = self._gauge("lastro_pool_connections", "Connections to the database.")
         self._waiting = Gauge(
@@ -91,6 +96,10 @@ class Metrics:
     def stage(self, stage: str, took_s: float) -> None:
         """Count a stage of a search."""
         self._search_seconds.labels(stage).observe(took_s)
+
+    def dropped(self, rows: int) -> None:
+        """Count searches that were not logged."""
+        self._dropped.inc(rows)
 
     def answered(self, *, route: str, method: str, status: int, took_s: float) -> None:
         """Count a request that was answered."""

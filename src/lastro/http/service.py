@@ -32,6 +32,7 @@ from lastro.http.paths import WithSlashes
 from lastro.http.reindexing import add_reindex_route
 from lastro.http.routes import ERROR, Routes
 from lastro.http.schemas import Schema
+from lastro.http.searches import add_search_log_route
 from lastro.http.searching import add_search_routes
 from lastro.http.sessions import add_session_routes
 from lastro.http.webhooks import add_webhook_route
@@ -60,7 +61,7 @@ def make_service(app: App, settings: HttpSettings, *, is_open: bool) -> Any:
 
     gate = Gate(app, settings, is_open=is_open)
     metrics = Metrics(app, gate)
-    app.observe(metrics.stage)
+    app.observe(metrics.stage, dropped=metrics.dropped)
     service = FastAPI(
         title="Lastro",
         summary="Retrieval you can cite.",
@@ -75,6 +76,7 @@ def make_service(app: App, settings: HttpSettings, *, is_open: bool) -> Any:
     router = APIRouter()
     routes = Routes(router=router, gate=gate, definitions=definitions)
     add_search_routes(routes, app, max_query_chars=settings.max_query_chars)
+    add_search_log_route(routes, app)
     add_reindex_route(routes, app)
     add_session_routes(routes, app)
     add_entity_routes(routes, app)

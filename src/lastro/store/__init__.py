@@ -161,6 +161,13 @@ from lastro.store.search import (
     parse_query,
     vector_leg,
 )
+from lastro.store.search_log import (
+    insert_search_log_key,
+    list_searches,
+    prune_searches,
+    record_searches,
+    search_log_key,
+)
 from lastro.store.self_checks import (
     SampledRow,
     SelfCheck,
@@ -363,6 +370,7 @@ __all__ = [
     "insert_golden_set",
     "insert_key",
     "insert_run",
+    "insert_search_log_key",
     "keep_golden_questions",
     "keep_usage_of_erased",
     "kept_chunks",
@@ -377,6 +385,7 @@ __all__ = [
     "list_jobs",
     "list_keys",
     "list_runs",
+    "list_searches",
     "lock_project",
     "lock_searches",
     "missing_rows",
@@ -393,8 +402,10 @@ __all__ = [
     "project_sources",
     "project_states",
     "prune_jobs",
+    "prune_searches",
     "ranking_numbers",
     "record_gap",
+    "record_searches",
     "record_usage",
     "refresh_statistics",
     "refresh_vector_scale",
@@ -416,6 +427,7 @@ __all__ = [
     "save_source",
     "save_words",
     "scope_counts",
+    "search_log_key",
     "server_facts",
     "session_states",
     "set_active_embedder",

@@ -126,4 +126,4 @@ VACUUM (ANALYZE) lastro.chunks, lastro.documents, lastro.sources, lastro.lexeme_
     lastro.corpus_stats, lastro.embedding_cache, lastro.golden_sets, lastro.evaluation_runs,
     lastro.profiles, lastro.rules, lastro.gaps, lastro.self_checks, lastro.words, lastro.sessions,
     lastro.events, lastro.embedding_usage, lastro.embedding_spend, lastro.jobs,
-    lastro.api_keys, lastro.projects;
+    lastro.api_keys, lastro.search_log, lastro.search_log_keys, lastro.projects;
