@@ -36,7 +36,7 @@ from lastro.event import (
 )
 from lastro.exporting import Exported
 from lastro.gap import Gap, Nearest
-from lastro.gaps import Accepted, Dismissed, Resolved
+from lastro.gaps import Accepted, Dismissed, Reopened, Resolved
 from lastro.http_settings import HttpSettings
 from lastro.importing import Imported
 from lastro.job import STATES, Job, JobError, JobProgress, RetryPolicy, Workers
@@ -292,7 +292,8 @@ def test_every_check_of_the_doctor_is_documented():
         Erased, EventCounts, Exported, FileNote, FileOrigin, Gap, GoldenImport, GoldenSummary,
         GoldenUsed, Hit, Hooks, Imported, IndexReport, Job, JobError, JobProgress, KnownProfile,
         LineCounts, LoggedSearch, MonthlySpend, Nearest, NewKey, Outcome, Profile, ProjectSummary,
-        Readiness, RefusedLine, Resolved, RotatedKey, RuleReport, Run, ScopeCoverage, SelfCheck,
+        Readiness, RefusedLine, Reopened, Resolved, RotatedKey, RuleReport, Run, ScopeCoverage,
+        SelfCheck,
         SessionCounts, SessionReport, SessionSummary, SourceCoverage, Sweep, Swept, SwitchReport,
         SwitchState, Thresholds, Upgrade, Usage, UsageLine, Why, Workers,
     ],

@@ -79,6 +79,14 @@ def test_an_event_that_can_be_stored_is_stored_as_it_is() -> None:
     assert (stored.content, json.loads(stored.payload or "")) == (told.content, told.payload)
 
 
+def test_secrets_in_the_type_and_the_actor_are_masked_and_counted() -> None:
+    key = "gh" + "p_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6"
+    stored = storable_event(event(type=f"note {key}", actor=key, payload={"k": key}))
+    named = "[masked:github-token]"
+    assert (stored.event.type, stored.event.actor) == (f"note {named}", named)
+    assert (stored.payload, stored.secrets) == (json.dumps({"k": named}), 3)
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),

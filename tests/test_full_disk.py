@@ -10,6 +10,9 @@ import pytest
 from homes import open_folder
 from mounts import can_mount, in_namespace
 from repositories import commit, git
+from rights import drop_rights, open_folder_of_rights
+
+from lastro.db.disk import folder_of
 
 RUN_OUT = """
 import json, os, subprocess, sys
@@ -93,3 +96,10 @@ def test_index_runs_on_a_full_disk_lose_nothing_and_the_next_completes_them(fold
     documents = told["again"]["said"]["documents"]
     assert documents["added"] + documents["unchanged"] == DOCUMENTS + 1
     assert (told["rows"], told["equal"]) == (DOCUMENTS + 1, True)
+
+
+def test_a_server_whose_folder_is_not_for_this_user_has_none_that_is_known() -> None:
+    with open_folder_of_rights() as folder:
+        (folder / "shut").mkdir(mode=0o000)
+        drop_rights()
+        assert folder_of(f"postgresql:///lastro?host={folder}/shut/socket") is None

@@ -393,7 +393,7 @@ def test_gaps_of_another_project_are_not_seen(pottery: Pottery, owner: psycopg.C
     other = pottery.app.gaps("elsewhere")
     assert other.list() == []
     assert outcome.gap_id is not None
-    for act in (other.dismiss, other.resolve):
+    for act in (other.dismiss, other.reopen, other.resolve):
         with pytest.raises(NotFound):
             act([outcome.gap_id])
     assert pottery.gap.status == "open"
@@ -444,6 +444,28 @@ def test_a_dismissed_gap_stays_so_and_counts_on(pottery: Pottery) -> None:
     assert (done.dismissed, done.unknown) == ((outcome.gap_id,), ("ffff",))
     pottery.ask(UNASKED)
     assert (pottery.gap.status, pottery.gap.hit_count) == ("dismissed", 2)
+
+
+@pytest.mark.parametrize("status", ["dismissed", "resolved", "open"])
+def test_a_gap_that_is_reopened_waits_for_an_answer_however_often(
+    pottery: Pottery, owner: psycopg.Connection, status: str
+) -> None:
+    outcome = pottery.ask(UNASKED)
+    assert outcome.gap_id is not None
+    owner.execute("UPDATE lastro.gaps SET status = %s", [status])
+    for _ in range(2):
+        done = pottery.gaps.reopen([outcome.gap_id[:8], "ffff"])
+        assert (done.reopened, done.accepted, done.unknown) == ((outcome.gap_id,), (), ("ffff",))
+        assert (pottery.gap.status, pottery.gap.hit_count) == ("open", 1)
+
+
+def test_an_accepted_gap_is_not_reopened(pottery: Pottery) -> None:
+    outcome = pottery.ask(UNASKED)
+    assert outcome.gap_id is not None
+    pottery.gaps.accept(outcome.gap_id, unanswerable=True)
+    done = pottery.gaps.reopen([outcome.gap_id])
+    assert (done.reopened, done.accepted) == ((), (outcome.gap_id,))
+    assert pottery.gap.status == "accepted"
 
 
 def test_digits_of_several_gaps_dismiss_none(pottery: Pottery, owner: psycopg.Connection) -> None:

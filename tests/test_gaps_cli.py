@@ -98,6 +98,12 @@ def test_gaps_are_dismissed_and_unknown_ids_told(lastro: Run) -> None:
     assert listed(lastro, "--open") == []
     assert [gap["status"] for gap in listed(lastro)] == ["dismissed"]
     assert lastro("gaps", "dismiss", id_)[:2] == (EXIT_DONE, f"dismissed {id_[:8]}\n")
+    assert lastro("gaps", "reopen", id_)[:2] == (EXIT_DONE, f"reopened {id_[:8]}\n")
+    assert [gap["status"] for gap in listed(lastro)] == ["open"]
+    assert lastro("gaps", "reopen", id_, "ffffff")[0] == EXIT_PARTIAL
+    assert lastro("gaps", "accept", id_, "--unanswerable")[0] == EXIT_DONE
+    code, out, err = lastro("gaps", "reopen", id_)
+    assert (code, out, "stays accepted" in err) == (EXIT_PARTIAL, "", True)
     assert lastro("gaps", "dismiss", "ffffff")[0] == EXIT_NOT_FOUND
     assert lastro("gaps", "dismiss", "xyz")[0] == EXIT_USAGE
 

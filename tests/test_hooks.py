@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -15,7 +16,7 @@ from commands import in_folder
 from homes import wait_until
 from repositories import commit, git
 
-from lastro.errors import EXIT_DONE, Conflict, NotFound
+from lastro.errors import EXIT_DONE, ConfigError, Conflict, NotFound
 from lastro.sources.hooks import (
     HOOKS,
     MAX_LOG_BYTES,
@@ -103,6 +104,60 @@ def test_a_script_of_another_language_is_refused_and_nothing_is_changed(
     assert "lastro hook run" in (caught.value.remedy or "")
     assert text(folder, "post-rewrite") == said
     assert not script(folder).exists()
+
+
+@pytest.mark.parametrize("action", ["install", "remove"])
+def test_where_one_script_cannot_be_swapped_in_all_stay_as_they_were(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    put(folder, "#!/bin/sh\nmake notes\n", "post-commit")
+    if action == "remove":
+        put(folder, "#!/bin/sh\nmake more\n", "post-checkout")
+        install_hooks(folder, command=COMMAND)
+    before = contents(folder)
+    replace = Path.replace
+
+    def fail_at_the_last(path: Path, target: Path) -> Path:
+        if target.name == HOOKS[-1]:
+            raise OSError(28, "No space left on device")
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", fail_at_the_last)
+    change = remove_hooks if action == "remove" else partial(install_hooks, command=COMMAND)
+    with pytest.raises(ConfigError, match="No space left on device; none of them was changed"):
+        change(folder)
+    assert contents(folder) == before
+
+
+def test_a_change_that_cannot_be_undone_is_told_by_the_script_s_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(folder, "#!/bin/sh\nmake notes\n", "post-commit")
+    replace, swapped = Path.replace, []
+
+    def fail_after_the_first(path: Path, target: Path) -> Path:
+        swapped.append(target.name)
+        if len(swapped) > 1:
+            raise OSError(5, "Input/output error")
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", fail_after_the_first)
+    with pytest.raises(ConfigError, match="Input/output error; post-commit stayed changed"):
+        install_hooks(folder, command=COMMAND)
+
+
+def test_a_folder_of_hooks_that_cannot_be_written_is_told(folder: Path) -> None:
+    (folder / ".git/hooks").rmdir()
+    (folder / ".git/hooks").write_text("no folder")
+    with pytest.raises((ConfigError, Conflict), match="cannot be"):
+        install_hooks(folder, command=COMMAND)
+
+
+def contents(folder: Path) -> dict[str, tuple[str, int]]:
+    """Text and rights of each script."""
+    return {
+        one.name: (one.read_text(), one.stat().st_mode) for one in (folder / ".git/hooks").iterdir()
+    }
 
 
 def test_a_program_or_a_link_in_the_place_of_a_script_is_refused(folder: Path) -> None:

@@ -69,6 +69,7 @@ CALLS: dict[tuple[str, str], Call] = {
     ),
     ("GET", f"{AT}/gaps"): Call("list_gaps", "/gaps"),
     ("POST", f"{AT}/gaps/dismiss"): Call("decide_gaps", "/gaps/dismiss", {"ids": ["{gap-{role}}"]}),
+    ("POST", f"{AT}/gaps/reopen"): Call("decide_gaps", "/gaps/reopen", {"ids": ["{gap-{role}}"]}),
     ("POST", f"{AT}/gaps/resolve"): Call("decide_gaps", "/gaps/resolve", {"ids": ["{gap-{role}}"]}),
     ("POST", f"{AT}/gaps/{{gap}}/accept"): Call(
         "decide_gaps", "/gaps/{gap-{role}}/accept", {"unanswerable": True}
@@ -236,6 +237,10 @@ def test_gaps_of_another_project_are_in_no_batch(plant: Plant) -> None:
             f"/api/projects/{OWN}/gaps/dismiss", json={"ids": [own, foreign, "f" * 32]}
         )
         assert reply.json() == {"dismissed": [own], "unknown": [foreign, "f" * 32]}
+        reply = plant.clients["editor"].post(
+            f"/api/projects/{OWN}/gaps/reopen", json={"ids": [own, foreign]}
+        )
+        assert reply.json() == {"reopened": [own], "accepted": [], "unknown": [foreign]}
         assert app.gaps(FOREIGN).list() == before
 
 

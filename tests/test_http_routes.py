@@ -15,7 +15,9 @@ from service import Service, running, settings_of
 
 from lastro.app import build, prepare_database
 from lastro.entity import Entity
+from lastro.event import Event
 from lastro.search import SearchRequest
+from lastro.store.sessions import PAGE_BYTES
 from lastro.wire import to_json
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference" / "http.md"
@@ -266,6 +268,18 @@ def test_events_can_be_searched_once_their_session_is_ended_and_lead_back(
     assert (hit["origin"]["sessionId"], hit["origin"]["eventId"]) == ("gannets/7", "e/9")
     event = admin.get(f"{AT}/sessions/gannets%2F7/events/e%2F9").json()
     assert event["content"] == hit["content"] == text
+
+
+def test_a_page_of_large_events_has_few_of_them(admin: httpx.Client, service: Service) -> None:
+    half = "x" * (PAGE_BYTES // 2)
+    with build(service.settings) as app:
+        log = app.sessions(OWN)
+        log.append(
+            Event(session="large", id=str(n), seq=n, type="tool.result", content=half)
+            for n in range(3)
+        )
+    cut = pages(admin, "/sessions/large/events", "events", limit=50)
+    assert [[one["id"] for one in page] for page in cut] == [["0", "1"], ["2"]]
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[", b"7", b"\xff", b'[{"a": 1, "a": 2}]'])

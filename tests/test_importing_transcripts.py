@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 from logs import LOGGED, OpenApp, app_maker, found, state
+from rights import drop_rights, open_folder_of_rights
 from test_masking import made
 from transcripts import (
     SESSION,
@@ -20,7 +21,9 @@ from transcripts import (
 
 from lastro.app import App
 from lastro.cli import main
-from lastro.errors import EXIT_DONE, EXIT_PARTIAL, InvalidInput
+from lastro.errors import EXIT_DONE, EXIT_NOT_FOUND, EXIT_PARTIAL, InvalidInput
+from lastro.json_lines import ReadLine, RefusedLine
+from lastro.sources.event_files import read_files
 
 TOKEN = "gh" + "p_" + made(36)
 
@@ -173,6 +176,31 @@ def test_a_file_of_a_folder_that_cannot_be_read_is_told_and_the_others_go_in(
     assert set(titles(app)) == {SESSION, "rolled"}
     with pytest.raises(InvalidInput, match="cannot be read"):
         app.sessions().import_files([shut])
+
+
+def test_a_folder_that_cannot_be_read_is_told_and_the_others_are_read() -> None:
+    with open_folder_of_rights() as folder:
+        for name in ("a", "b", "c", "d"):
+            (folder / name).mkdir()
+            (folder / name / "chat.jsonl").write_bytes(lines(*chat()))
+        (folder / "b").chmod(0o000)
+        (folder / "c").chmod(0o444)  # its names alone
+        drop_rights()
+        read = list(read_files([folder]))
+    assert [(one.file, one.reason) for one in read if isinstance(one, RefusedLine)] == [
+        (shut, f"{shut} cannot be read: Permission denied")
+        for shut in (f"{folder}/b", f"{folder}/c/chat.jsonl")
+    ]
+    assert {one.item.session for one in read if isinstance(one, ReadLine)} == {"a/chat", "d/chat"}
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "round/chat.jsonl", "gone.jsonl"])
+def test_a_path_that_cannot_be_reached_is_not_found(
+    open_app: OpenApp, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (tmp_path / "round").symlink_to("round")
+    assert main(["sessions", "import", str(tmp_path / name)]) == EXIT_NOT_FOUND
+    assert capsys.readouterr().err.startswith("error: ")
 
 
 def test_appended_events_are_masked_too(app: App, capsys: pytest.CaptureFixture[str]) -> None:

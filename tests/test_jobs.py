@@ -1,8 +1,10 @@
 """Jobs on a real database: deferred, run, tried again, cancelled, and nobody else's to see."""
 
+import asyncio
 import json
 import re
 import shutil
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,8 +14,10 @@ from textwrap import dedent
 import psycopg
 import pytest
 from databases import address, scratch_database
+from procrastinate.worker import Worker
 from repositories import commit
 
+from lastro import store
 from lastro.app import App, build
 from lastro.config import Settings
 from lastro.errors import Conflict, EmbedderMismatch, InvalidInput, NotFound
@@ -409,6 +413,73 @@ def test_what_is_over_is_tried_again_as_a_new_job(yard: Yard):
     yard.work()
     again = yard.app.jobs("ships").retry(job.id)
     assert (again.id > job.id, again.state, again.request) == (True, "queued", job.request)
+
+
+# --- faults that nobody expected
+
+
+def test_a_fault_in_the_work_is_told_by_its_place_alone(yard: Yard, monkeypatch):
+    monkeypatch.setattr(App, "index", _fail)
+    job, said = yard.defer(), []
+    run_worker(yard.settings, EMPTY, say=said.append)
+    told = yard.job(job.id).error
+    assert told is not None
+    line = f"test_jobs.py:{_fail.__code__.co_firstlineno + 1} _fail"
+    assert (told.code, line in told.message, QUOTED in told.message) == ("INTERNAL", True, False)
+    (heard,) = [one for one in said if "should not have happened" in one]
+    assert (line in heard, QUOTED in heard) == (True, False)
+
+
+def test_a_fault_before_the_work_ends_its_job_and_is_told(yard: Yard, monkeypatch):
+    monkeypatch.setattr("lastro.job_runs.store.begin_job", _fail)
+    job, said = yard.defer(), []
+    assert run_worker(yard.settings, EMPTY, say=said.append) == {"failed": 1}
+    assert yard.job(job.id).state == "failed"
+    assert any("test_jobs.py:" in one and QUOTED not in one for one in said)
+
+
+def test_a_fault_in_looking_after_jobs_costs_one_round_of_it(yard: Yard, monkeypatch):
+    rounds: list[float] = []
+    later = threading.Event()
+    take_back = store.take_back
+
+    def fail_once(connection, *, lost_s: float) -> list[int]:
+        rounds.append(lost_s)
+        if len(rounds) == 2:
+            _fail()
+        if len(rounds) > 2:
+            later.set()
+        return take_back(connection, lost_s=lost_s)
+
+    monkeypatch.setattr("lastro.worker.store.take_back", fail_once)
+    monkeypatch.setattr("lastro.worker.BEATS_PER_LOSS", 300)  # ten rounds a second
+    monkeypatch.setattr(JobRun, "attempt", lambda _: "done" if later.wait(60) else "failed")
+    yard.defer()
+    said: list[str] = []
+    assert run_worker(yard.settings, EMPTY, say=said.append) == {"done": 1}
+    (heard,) = [one for one in said if "looking after jobs" in one]
+    assert ("test_jobs.py:" in heard, QUOTED in heard) == (True, False)
+
+
+def test_what_the_event_loop_reports_is_said_in_one_line(yard: Yard, monkeypatch):
+    run = Worker.run
+
+    async def fail_beside(worker: Worker) -> None:
+        asyncio.get_running_loop().call_soon(_fail)
+        await run(worker)
+
+    monkeypatch.setattr(Worker, "run", fail_beside)
+    said: list[str] = []
+    run_worker(yard.settings, EMPTY, say=said.append)
+    (heard,) = [one for one in said if "nobody waited for" in one]
+    assert ("test_jobs.py:" in heard, QUOTED in heard) == (True, False)
+
+
+QUOTED = "a sentence of a document"
+
+
+def _fail(*_args: object, **_options: object) -> None:
+    raise KeyError(QUOTED)
 
 
 # --- whose jobs they are

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastro import masking
-from lastro.masking import mask, mask_json, may_have_secret
-from lastro.secret_forms import looks_random, may_have_form
+from lastro.masking import mask, mask_json, may_have_form, may_have_secret
+from lastro.secret_forms import looks_random
 
 LETTERS = string.ascii_letters
 BASE62 = LETTERS + string.digits
@@ -215,7 +215,19 @@ PIECES = st.sampled_from(
         *(text.format(secret) for text, secret in HIDDEN.items()),
         *ORDINARY,
         private_key(),
-        *("password=", "token: ", " ", "\n", "Bearer ", "://u:", "@", '"', "[masked:secret]", "-"),
+        *(
+            "password=",
+            "token: ",
+            " ",
+            "\n",
+            "ghp_" + made(12),
+            "Bearer ",
+            "://u:",
+            "@",
+            '"',
+            "[masked:secret]",
+            "-",
+        ),
     ]
 )
 
@@ -264,6 +276,102 @@ ODD_TEXTS = st.lists(
 ).map("".join)
 
 
+PASSWORD = "S3nh" + "@Forte!9"
+TOKEN = made(30)
+
+
+@pytest.mark.parametrize(
+    ("payload", "secrets"),
+    [
+        ({"env": [{"name": "DB_PASSWORD", "value": PASSWORD}]}, [PASSWORD]),
+        ({"Value": PASSWORD, "Key": "dbPassword"}, [PASSWORD]),
+        ({"headers": [{"name": "Authorization", "value": "token " + TOKEN}]}, [TOKEN]),
+        ({"DB_PASSWORD": {"type": "plain", "value": PASSWORD}}, [PASSWORD]),
+        ({"password": ["x", PASSWORD, "y", TOKEN]}, [PASSWORD, TOKEN]),
+        ({"api_keys": [TOKEN, [made(40, HEX)]]}, [TOKEN, made(40, HEX)]),
+        ({"Authorization": ["token " + TOKEN]}, [TOKEN]),
+        ({"argv": ["psql", "--password", PASSWORD]}, [PASSWORD]),
+        ({"password": 12345678}, ["12345678"]),
+        ({"password": "12345678"}, ["12345678"]),
+        ({"client_secret": [123456, 654321]}, ["123456", "654321"]),
+        ({"token": 12345678901}, ["12345678901"]),
+        ({"out": json.dumps([{"name": "DB_PASSWORD", "value": PASSWORD}])}, [PASSWORD]),
+        ({"yaml": f"- name: DB_PASSWORD\n  value: {PASSWORD}\n"}, [PASSWORD]),
+    ],
+)
+def test_a_secret_s_name_tells_of_pairs_lists_options_and_numbers(
+    payload: dict[str, object], secrets: list[str]
+) -> None:
+    assert may_have_secret(json.dumps(payload, ensure_ascii=False))
+    masked = mask_json(payload)
+    assert masked.secrets == len(secrets)
+    assert not [secret for secret in secrets if secret in json.dumps(masked.value)]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"max_tokens": 512, "usage": {"input_tokens": 1234567890, "tokenCount": 12345678901}},
+        {"name": "id", "value": 5},
+        {"name": "commit", "value": made(40, HEX)},
+        {"name": "token", "value": 50256},
+        {"name": "password", "value": "required"},
+        {"tokens": ["hello", "world", "getUserTokenV2"], "token": 3.25, "logprob": -0.5},
+        {"tokens": [[101, 2023, 2003], [1234567890123]]},
+        {"password": True, "token": None, "secret": 1},
+        {"required": ["user2name", "password", "email2fa"]},
+        {"key": "password", "value": ["x", "y"]},
+    ],
+)
+def test_counts_names_and_words_below_a_name_stay(payload: dict[str, object]) -> None:
+    assert mask_json(payload) == (payload, 0)
+
+
+@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("between", ["\n", "\r\n", "\\\n", "\n    "])
+def test_a_key_that_is_broken_over_two_lines_is_masked_in_both(name: str, between: str) -> None:
+    if name == "telegram":
+        pytest.skip("it has no beginning of its own")
+    key = KEYS[name]
+    middle = len(key) // 2
+    text = f"the key\n{key[:middle]}{between}{key[middle:]}\nand more\n"
+    masked = mask(text)
+    assert (key[:middle] in masked.text, key[middle:] in masked.text) == (False, False)
+    assert masked.text.startswith("the key\n[masked:")
+    assert masked.text.endswith("\nand more\n")
+    assert masked.text.count("\n") == text.count("\n")
+    assert may_have_secret(json.dumps({"out": text}, ensure_ascii=False))
+
+
+def test_a_value_after_a_name_is_masked_with_the_rest_of_it_in_the_next_line() -> None:
+    first, rest = made(30, seed=1), made(20, seed=2)
+    masked = mask(f"API_KEY={first}\n{rest}\nDone: 3 files\n")
+    assert masked.text == "API_KEY=[masked:secret]\n\nDone: 3 files\n"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        made(40, HEX) + " Merge of main",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "SECOND_SETTING=yes",
+        "docs/how-to/deploy.md",
+        "2026-11-30 12:00:00 started",
+        "and then it ran",
+    ],
+)
+def test_what_follows_a_secret_in_the_next_line_stays(after: str) -> None:
+    token = KEYS["github-token"]
+    assert mask(f"use {token}\n{after}").text == f"use [masked:github-token]\n{after}"
+
+
+@pytest.mark.parametrize(
+    "text", ["a task-force\nfor 2026\n", "from Australasia\nand Asia\nwith love", "msg.\nnext"]
+)
+def test_a_word_at_the_end_of_a_line_is_no_broken_key(text: str) -> None:
+    assert mask(text) == (text, 0)
+
+
 def look_and_forms(text: str, payload: dict[str, object]) -> tuple[object, object]:
     """What is masked with the first look, and without it."""
 
@@ -280,7 +388,10 @@ def look_and_forms(text: str, payload: dict[str, object]) -> tuple[object, objec
 @settings(max_examples=80)
 @given(text=ODD_TEXTS, name=ODD_TEXTS | st.sampled_from(NAMES))
 def test_the_first_look_passes_over_nothing_that_the_forms_find(text: str, name: str) -> None:
-    with_look, without = look_and_forms(text, {name: text, "out": [{"cmd": text}]})
+    pair = {"name": name, "value": text, "argv": [f"--{name}", text]}
+    with_look, without = look_and_forms(text, {name: text, "out": [{"cmd": text}, pair]})
+    assert with_look == without
+    with_look, without = look_and_forms(text, {name: ["x", text, {"value": text}]})
     assert with_look == without
 
 

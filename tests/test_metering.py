@@ -19,6 +19,7 @@ from ollama_server import DIGEST, Script, free_port, ollama
 from repositories import commit
 from rows import add_project, add_usage
 
+from lastro import store
 from lastro.app import App, build
 from lastro.cli import main
 from lastro.config import Settings, load_settings
@@ -26,7 +27,9 @@ from lastro.errors import (
     EXIT_DONE,
     BudgetExceeded,
     ConfigError,
+    DatabaseUnavailable,
     InvalidInput,
+    LastroError,
     NotFound,
     ProviderError,
     exit_code,
@@ -365,6 +368,74 @@ def test_what_a_killed_process_had_reserved_stays_spent(
     # never finished, as after kill -9
     (spent,) = app.usage(project="shared").spent
     assert spent.spent == most_tokens("coral") == 9
+
+
+def one_call(app: App, project_id: int) -> ProjectMeter:
+    """A meter that reserved 9 tokens, 5 letters and 4 marks, for a call that cost 1."""
+    meter = ProjectMeter(
+        database=app.database, embedder=app.embedder, role="document", project_id=project_id
+    )
+    with meter(["coral"]) as one:
+        one.tokens = 1
+    return meter
+
+
+def charged(app: App) -> tuple[float, int]:
+    """What the project spent, and the calls that are recorded."""
+    found = app.usage(project="shared")
+    return found.spent[0].spent, sum(line.calls for line in found.usage)
+
+
+def test_a_transaction_that_is_undone_takes_no_counts_with_it(
+    quarry: Quarry, owner: psycopg.Connection
+) -> None:
+    app = quarry.app(ONE_A_TOKEN)
+    meter = one_call(app, add_project(owner, "shared"))
+    with pytest.raises(LastroError), meter.transaction() as connection:
+        connection.execute("SELECT 1 / 0")
+    assert charged(app) == (9, 0)
+    meter.finish()
+    assert charged(app) == (1, 1)
+
+
+def test_a_server_that_loses_a_commit_loses_no_counts(
+    quarry: Quarry, owner: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = quarry.app(ONE_A_TOKEN)
+    meter = one_call(app, add_project(owner, "shared"))
+    settle = store.settle_spend
+
+    def settle_and_die(connection: psycopg.Connection, project_id: int, **said: Any) -> None:
+        settle(connection, project_id, **said)
+        owner.execute("SELECT pg_terminate_backend(%s)", [connection.info.backend_pid])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "settle_spend", settle_and_die)
+        with pytest.raises(DatabaseUnavailable):
+            meter.finish()
+    meter.finish()
+    assert charged(app) == (1, 1)
+
+
+def test_a_commit_whose_answer_is_lost_is_not_written_twice(
+    quarry: Quarry, owner: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = quarry.app(ONE_A_TOKEN)
+    project_id = add_project(owner, "shared")
+    one_call(app, project_id)  # its 9 stay reserved
+    meter = one_call(app, project_id)
+    commit_it = psycopg.Connection.commit
+
+    def lose_the_answer(connection: psycopg.Connection) -> None:
+        commit_it(connection)
+        raise psycopg.OperationalError("the line is dead")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(psycopg.Connection, "commit", lose_the_answer)
+        with pytest.raises(DatabaseUnavailable):
+            meter.finish()
+    meter.finish()
+    assert charged(app) == (9 + 1, 1)
 
 
 def test_a_budget_that_is_passed_is_an_error_of_its_own(

@@ -564,6 +564,8 @@ LOGGED = {
 PARAMETERS: dict[str, Any] = {
     "after": 1,
     "agreement": 1.5,
+    "transaction": "3",
+    "max_bytes": 4_000_000,
     "lexical_mrr": 0.9,
     "embedder": "print",
     "save_check.questions": 64,

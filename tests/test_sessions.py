@@ -440,6 +440,54 @@ def test_an_export_says_all_again(app: App, owner: psycopg.Connection) -> None:
     assert state(owner, INDEXED + LOGGED) == before
 
 
+# --- read back in pages
+
+
+def pages(app: App, *, limit: int = 100) -> list[list[str]]:
+    """The ids of each page."""
+    found: list[list[str]] = []
+    after, more = -1, True
+    while more:
+        page = app.sessions().page("talk", after=after, limit=limit)
+        found.append([one.id for one in page.events])
+        after, more = page.events[-1].seq or 0, page.more
+    return found
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        # a page ends with the event with which it has 1,000 bytes
+        ([100] * 3, [["e0", "e1", "e2"]]),
+        ([600, 600, 600, 600], [["e0", "e1"], ["e2", "e3"]]),
+        ([2_000, 10, 2_000], [["e0"], ["e1", "e2"]]),
+    ],
+)
+def test_a_page_of_events_ends_where_it_has_bytes_enough(
+    app: App, monkeypatch: pytest.MonkeyPatch, sizes: list[int], expected: list[list[str]]
+) -> None:
+    monkeypatch.setattr("lastro.store.sessions.PAGE_BYTES", 1_000)
+    app.sessions().append(event(seq, "x" * size) for seq, size in enumerate(sizes))
+    assert pages(app) == expected
+    assert [one.id for one in app.sessions().events("talk")] == [
+        one for page in expected for one in page
+    ]
+
+
+def test_a_payload_that_is_stored_compressed_counts_as_what_it_takes_in_memory(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lastro.store.sessions.PAGE_BYTES", 20_000)
+    app.sessions().append(event(seq, payload={"printed": "x" * 30_000}) for seq in range(2))
+    assert pages(app) == [["e0"], ["e1"]]
+
+
+def test_a_page_has_so_many_events_at_most_and_says_whether_others_follow(app: App) -> None:
+    app.sessions().append(event(seq, "short") for seq in range(4))
+    assert pages(app, limit=2) == [["e0", "e1"], ["e2", "e3"]]
+    assert [one.id for one in app.sessions().events("talk", after=0, limit=2)] == ["e1", "e2"]
+
+
 # --- ended, listed, removed
 
 

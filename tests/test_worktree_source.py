@@ -10,15 +10,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rights import drop_rights, open_folder_of_rights
 
 from lastro.errors import InvalidInput, NotFound
 from lastro.sources.files import FilePatterns, FileText, Listing, Unreadable
 from lastro.sources.git import list_ref
 from lastro.sources.ignoring import IgnoreRules, parse_rules
 from lastro.sources.worktree import blob_hash, list_worktree, open_worktree
-
-IS_ROOT = os.geteuid() == 0
-NOBODY = 65534
 
 
 def write(root: Path, files: Mapping[str, str | bytes]) -> Path:
@@ -44,21 +42,8 @@ def texts(listing: Listing) -> dict[str, FileText | Unreadable]:
 
 @pytest.fixture
 def as_other_user() -> Iterator[Path]:
-    """A folder that another user may enter, for rights that root would not feel."""
-    root = Path(tempfile.mkdtemp())
-    root.chmod(0o755)
-    yield root
-    if IS_ROOT:
-        os.seteuid(0)
-    for place in root.rglob("*"):
-        if not place.is_symlink():
-            place.chmod(0o755)
-    shutil.rmtree(root)
-
-
-def drop_rights() -> None:
-    if IS_ROOT:
-        os.seteuid(NOBODY)
+    with open_folder_of_rights() as root:
+        yield root
 
 
 # --- what is listed ----------------------------------------------------------------------------

@@ -83,14 +83,13 @@ def embed_texts(
     }
 
     def keep(fresh: Mapping[bytes, NDArray[np.float32]]) -> None:
-        with cache.transaction(projects=meter.projects, settings=meter.kept) as connection:
+        with meter.transaction() as connection:
             store.cache_embeddings(
                 connection,
                 fresh,
                 fingerprint=identity,
                 first_project=store.QUESTIONS if is_question else project_id,
             )
-            meter.write(connection)
         known.update(fresh)
 
     fed: Fed[bytes] = Fed(failure=outage if missing else None)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, cast
@@ -12,8 +12,7 @@ from lastro.graphemes import is_blank
 from lastro.json_lines import ReadLine, RefusedLine, each_line
 from lastro.lexical import storable
 from lastro.line_fields import named, read_time, time_fault
-from lastro.masking import mask, mask_json, may_have_secret
-from lastro.secret_forms import may_have_form
+from lastro.masking import mask, mask_json, may_have_form, may_have_secret
 from lastro.types import OPTIONAL, EmbeddingCounts
 
 # What people and agents said to each other. Everything else is kept, and never searched.
@@ -87,6 +86,14 @@ class EventCounts:
     unchanged: int
     masked: int = 0
     refused: tuple[RefusedLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventPage:
+    """Some events of a session in their order; ``more`` where others follow."""
+
+    events: tuple[Event, ...]
+    more: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,15 +249,31 @@ class StorableEvent:
 def storable_event(event: Event) -> StorableEvent:
     """The event as the log takes it; secrets are masked, see ``lastro.masking``."""
     content, payload, written, secrets = event.content, event.payload, event.written, 0
-    # One look at both: there hardly ever is a secret in either.
-    if may_have_form(content if written is None else f"{content}\n{written}"):
-        content, secrets = mask(content)
+    # One look at all of it: there hardly ever is a secret.
+    if may_have_form(f"{event.type}\n{event.actor}\n{content}\n{written}"):
+        event, secrets = _named_without_secrets(event)
+        content, in_content = mask(content)
+        secrets += in_content
         if written is not None and may_have_secret(written):
             payload, in_payload = mask_json(_table(payload))
             written, secrets = _JSON.encode(payload), secrets + in_payload
     if written is not None and ("\\u0000" in written or _storable(written) != written):
         written = _JSON.encode(_storable_value(payload))
     return StorableEvent(event=event, content=_storable(content), payload=written, secrets=secrets)
+
+
+def _named_without_secrets(event: Event) -> tuple[Event, int]:
+    """The event without the secrets in its type and its actor, and how many these were."""
+    type_, in_type = mask(event.type)
+    actor, in_actor = (None, 0) if event.actor is None else mask(event.actor)
+    if in_type + in_actor == 0:
+        return event, 0
+    named = replace(
+        event,
+        type=type_[:MAX_TYPE_CHARS],
+        actor=None if actor is None else actor[:MAX_ACTOR_CHARS],
+    )
+    return named, in_type + in_actor
 
 
 def _storable(text: str) -> str:

@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lastro import sessions as use_case
-from lastro.event import AppendReport, Event, SessionReport, SessionSummary, read_events
+from lastro.event import (
+    AppendReport,
+    Event,
+    EventPage,
+    SessionReport,
+    SessionSummary,
+    read_events,
+)
 from lastro.json_lines import ReadLine
 from lastro.search import Engine
 from lastro.self_calibration import watch_over
@@ -98,6 +105,12 @@ class EventLog:
     def events(self, session: str, *, after: int = -1, limit: int | None = None) -> Iterator[Event]:
         """A session's events of any type behind a number, in order."""
         return use_case.session_events(
+            self.engine.database, session, project=self.project, after=after, limit=limit
+        )
+
+    def page(self, session: str, *, after: int = -1, limit: int) -> EventPage:
+        """The first events behind a number: at most ``limit``, and fewer where they are large."""
+        return use_case.page_of_events(
             self.engine.database, session, project=self.project, after=after, limit=limit
         )
 

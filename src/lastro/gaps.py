@@ -1,4 +1,4 @@
-"""The gaps of a project: listed, dismissed, asked again, and made golden questions."""
+"""The gaps of a project: listed, dismissed, reopened, asked again, and made golden questions."""
 
 import json
 from collections import Counter, defaultdict
@@ -50,6 +50,15 @@ class Dismissed:
     """Gaps that were closed, and what no gap is called."""
 
     dismissed: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reopened:
+    """Gaps that wait for an answer again; those stay ``accepted`` that a golden set asks."""
+
+    reopened: tuple[str, ...]
+    accepted: tuple[str, ...]
     unknown: tuple[str, ...]
 
 
@@ -121,6 +130,18 @@ class GapLedger:
             found, unknown = _called(connection, ids, project_id=project_id)
             store.set_gap_status(connection, found, project_id=project_id, status="dismissed")
         return Dismissed(dismissed=tuple(map(str, found)), unknown=unknown)
+
+    def reopen(self, ids: Sequence[str]) -> Reopened:
+        """Let gaps wait for an answer again that were dismissed or resolved; open ones stay so."""
+        project_id = self._project_id()
+        with self.engine.database.transaction(projects=[project_id]) as connection:
+            found, unknown = _called(connection, ids, project_id=project_id)
+            opened = store.reopen_gaps(connection, found, project_id=project_id)
+        return Reopened(
+            reopened=tuple(str(id_) for id_ in found if id_ in opened),
+            accepted=tuple(str(id_) for id_ in found if id_ not in opened),
+            unknown=unknown,
+        )
 
     def resolve(
         self,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, get_args
 
+from lastro.error_place import place_of
 from lastro.errors import Contention, DatabaseUnavailable, InvalidInput, LastroError, RemoteError
 from lastro.types import (
     DEFAULT_REF,
@@ -43,6 +44,8 @@ PRIORITIES: Mapping[JobKind, int] = {
 }
 # A job that was begun so often, and never ended, takes its worker down.
 MOST_STARTS = 5
+# Of the way to a fault that nobody expected: who called, and where it was.
+KEPT_FRAMES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,12 +226,15 @@ def is_transient(error: LastroError) -> bool:
 
 
 def error_of(error: BaseException) -> JobError:
-    """An error as a job keeps it: our own words. Another's may quote a text, and are left out."""
+    """An error as a job keeps it: our own words.
+
+    Another's may quote a text: of it stay its kind and its place.
+    """
     if isinstance(error, LastroError):
         return JobError(code=error.code, message=error.message, remedy=error.remedy)
     return JobError(
         code=LastroError.code,
-        message=f"this should not have happened: {type(error).__name__}",
+        message=f"this should not have happened: {place_of(error, frames=KEPT_FRAMES)}",
         remedy="run the command without --background to see more, and report it",
     )
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from lastro import store
 from lastro.app import App
 from lastro.db.work import Work, working
+from lastro.error_place import place_of
 from lastro.errors import EmbedderMismatch, LastroError
 from lastro.job import (
     MOST_STARTS,
@@ -65,13 +66,15 @@ class JobRun:
     """One attempt at a job that a worker has fetched.
 
     ``stop`` raises Stopped once the attempt is to end; it is asked between files and batches, and
-    by a thread of its own where these are long in coming.
+    by a thread of its own where these are long in coming. ``say`` hears where a fault lies that
+    nobody expected.
     """
 
     app: App
     id: int
     project: Project
     stop: Callable[[], None]
+    say: Callable[[str], None] = lambda _text: None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     probe_interval_s: float = PROBE_INTERVAL_S
 
@@ -102,6 +105,7 @@ class JobRun:
                 raise Stopped from error
             return self._failed(error, failures=begun.failures + 1)
         except Exception as error:  # noqa: BLE001 - a bug ends its job, and no other
+            self.say(f"job {self.id} met what should not have happened: {place_of(error)}")
             return self._give_up(error_of(error), failures=begun.failures)
         if done.missing is not None:
             return self._await_embedder(done, done.missing, failures=begun.failures)

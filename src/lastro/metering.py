@@ -1,7 +1,8 @@
 """Each call of an embedder, counted where it is made, and refused where its budget would be passed.
 
-What was counted is written with the vectors that the calls made, in one transaction. A question
-that costs no money waits for nothing: it is written within a second, or when the program ends.
+What was counted is written with the vectors that the calls made, in one transaction, and counted
+until that is committed. A question that costs no money waits for nothing: it is written within a
+second, or when the program ends.
 """
 
 import contextlib
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
+from typing import NamedTuple
 
 from lastro import store
 from lastro.db.pool import Database
@@ -23,6 +25,8 @@ from lastro.metering_settings import MeteringSettings
 from lastro.store import AppConnection, UsedCall
 
 FREE = MeteringSettings()
+# A connection that was lost takes the server less to undo; its transaction writes some rows.
+ENDS_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,29 @@ def _record(connection: AppConnection, account: Account, calls: Sequence[UsedCal
     )
 
 
+class _Written(NamedTuple):
+    """What a transaction wrote: so many of the first calls, and these differences."""
+
+    transaction: str | None
+    calls: int
+    differences: Mapping[date, Decimal]
+
+
+def _was_kept(connection: AppConnection, transaction: str | None) -> bool:
+    """Whether a transaction was committed, so far as the server knows; waits a moment for its end.
+
+    What nobody can know counts as kept: a budget is not charged less than was spent.
+    """
+    if transaction is None:  # it wrote nothing
+        return True
+    fate = store.transaction_fate(connection, transaction)
+    deadline = time.monotonic() + ENDS_WITHIN_S
+    while fate == "in progress" and time.monotonic() < deadline:
+        time.sleep(ENDS_WITHIN_S / 100)
+        fate = store.transaction_fate(connection, transaction)
+    return fate != "aborted"
+
+
 @dataclass(slots=True, kw_only=True)
 class ProjectMeter:
     """Counts what is asked for ``project_id``, None for texts of no project, which have no budget.
@@ -102,6 +129,7 @@ class ProjectMeter:
     _differences: dict[date, Decimal] = field(
         default_factory=lambda: defaultdict[date, Decimal](Decimal), init=False
     )
+    _written: _Written | None = field(default=None, init=False)
 
     @contextmanager
     def __call__(self, texts: Sequence[str]) -> Generator[Call]:
@@ -155,22 +183,53 @@ class ProjectMeter:
             )
         return month
 
-    def write(self, connection: AppConnection) -> None:
-        """Record what was counted since the last time, in a transaction that sees the project."""
-        calls, self._calls = self._calls, []
-        if calls and not self._is_left(calls):
-            _record(connection, self._account, calls)
-        if self.project_id is not None:
-            for month in sorted(self._differences):
-                difference = self._differences.pop(month)
-                store.settle_spend(connection, self.project_id, month=month, difference=difference)
+    @contextmanager
+    def transaction(self) -> Generator[AppConnection]:
+        """A transaction that sees the project, in whose end what was counted is written.
 
-    def _is_left(self, calls: Sequence[UsedCall]) -> bool:
-        """Whether the calls are written by another, later."""
-        if self.later is None or self._prices.has_price:
-            return False
-        self.later.add(self._account, calls)
-        return True
+        Where it is undone, all of that is still counted, and comes with the next one.
+        """
+        with self.database.transaction(projects=self.projects, settings=self.kept) as connection:
+            self._settle_doubt(connection)
+            yield connection
+            self._written = self._write(connection)
+        self._forget()
+
+    def _write(self, connection: AppConnection) -> _Written:
+        has_written = bool(self._calls) and not self._is_left
+        if has_written:
+            _record(connection, self._account, self._calls)
+        if self.project_id is not None:
+            for month, difference in sorted(self._differences.items()):
+                has_written = True
+                store.settle_spend(connection, self.project_id, month=month, difference=difference)
+        transaction = store.this_transaction(connection) if has_written else None
+        return _Written(transaction, len(self._calls), dict(self._differences))
+
+    def _forget(self) -> None:
+        """Count what was written no more."""
+        written, self._written = self._written, None
+        if written is None:
+            return
+        calls, self._calls = self._calls[: written.calls], self._calls[written.calls :]
+        if self._is_left and calls and self.later is not None:
+            self.later.add(self._account, calls)
+        for month, difference in written.differences.items():
+            if self._differences[month] == difference:
+                del self._differences[month]
+            else:
+                self._differences[month] -= difference
+
+    def _settle_doubt(self, connection: AppConnection) -> None:
+        """Find out what became of a commit whose answer never came: nothing is written twice."""
+        if self._written is not None and _was_kept(connection, self._written.transaction):
+            self._forget()
+        self._written = None
+
+    @property
+    def _is_left(self) -> bool:
+        """Whether calls are written by another, later."""
+        return self.later is not None and not self._prices.has_price
 
     @property
     def _account(self) -> Account:
@@ -179,8 +238,8 @@ class ProjectMeter:
     def finish(self) -> None:
         """Record what nothing else was written with: calls that made no vector."""
         if self._calls or self._differences:
-            with self.database.transaction(projects=self.projects, settings=self.kept) as one:
-                self.write(one)
+            with self.transaction():
+                pass
 
     @property
     def projects(self) -> list[int]:

@@ -3,9 +3,6 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import cast
-
-import re2  # pyright: ignore[reportMissingTypeStubs]
 
 
 def _always(_: re.Match[str]) -> bool:
@@ -18,7 +15,7 @@ class SecretForm:
 
     They are looked for first, which is many times faster than a pattern. The secret is the
     pattern's group of that name. ``look`` matches, in RE2's syntax, in every text that has the
-    form, and in every JSON text of one.
+    form, and in every JSON text of one. One that ``is_prefixed`` begins with its hint.
     """
 
     name: str
@@ -26,6 +23,7 @@ class SecretForm:
     pattern: re.Pattern[str]
     look: str
     is_secret: Callable[[re.Match[str]], bool] = _always
+    is_prefixed: bool = False
 
     def find(self, text: str, *, lowered: str) -> Iterator[re.Match[str]]:
         """Where the text has one, for each hint in turn."""
@@ -50,7 +48,7 @@ _END = r"(?![A-Za-z0-9])"
 def _key(name: str, *hints: str, form: str) -> SecretForm:
     """A key that is known by how it begins."""
     pattern = re.compile(f"{_START}(?P<secret>{form}){_END}", re.ASCII)
-    return SecretForm(name=name, hints=hints, pattern=pattern, look=form)
+    return SecretForm(name=name, hints=hints, pattern=pattern, look=form, is_prefixed=True)
 
 
 def _is_random_key(match: re.Match[str]) -> bool:
@@ -90,6 +88,7 @@ _KEYS = (
         ),
         look=r"sk-[A-Za-z0-9_-]{20}",
         is_secret=_is_random_key,
+        is_prefixed=True,
     ),
     _key(
         "model-key",  # Groq, xAI, Perplexity, Replicate, Hugging Face
@@ -249,6 +248,19 @@ _OPTION = SecretForm(
     look=rf"--\S*{_LOOK_NAMES}{_LOOK_BLANK}+\S{{6}}",
     is_secret=lambda match: _is_assigned_secret(match),
 )
+# A name here and its value there, as in lists of variables: `"name": "TOKEN", "value": "…"`.
+_BETWEEN_LINES = r"(?:[ \t\r\n]|\\[trn])*"
+_PAIR = SecretForm(
+    name="secret",
+    hints=(*_ASSIGNED.hints, *_ASSIGNED_KEY.hints),
+    pattern=re.compile(
+        rf"{SECRET_NAMES}(?![A-Za-z0-9_])[\\\"'`]{{0,4}}[ \t\r\n]{{0,40}},?[ \t\r\n]{{0,40}}"
+        rf"[\\\"'`]{{0,4}}value[\\\"'`]{{0,4}}[ \t]*[:=][ \t]*{_QUOTE}{_VALUE}",
+        re.IGNORECASE,
+    ),
+    look=rf"{_LOOK_NAMES}[\\\"'`]*{_BETWEEN_LINES},?{_BETWEEN_LINES}[\\\"'`]*(?i:value)",
+    is_secret=lambda match: _is_assigned_secret(match),
+)
 # --- what is random ----------------------------------------------------------------------------
 
 _SEPARATORS = re.compile(r"[-_./:\\@#~=+!?^]+")
@@ -324,22 +336,18 @@ def is_secret_value(value: str, *, is_password: bool) -> bool:
 # A text of shorter words has none of these forms, which are most.
 _LONG_WORD_CHARS = 16
 _LONG_FORMS = (_PRIVATE_KEY, *_KEYS, _BEARER)
-_SHORT_FORMS = (_AUTHORIZATION, _URL_PASSWORD, _CURL_USER, _ASSIGNED, _OPTION)
+_SHORT_FORMS = (_AUTHORIZATION, _URL_PASSWORD, _CURL_USER, _ASSIGNED, _OPTION, _PAIR)
 _FORMS = (*_LONG_FORMS, *_SHORT_FORMS, _ASSIGNED_KEY)
-
-
-# All forms in one pass, in time that is linear in the text's length whatever it says: 4 µs for
-# 500 characters, where hint by hint took 21 to 70. See docs/adr/0038.
-_LOOK = re2.compile("|".join(form.look for form in _FORMS))  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-_first_look = cast("Callable[[bytes], object]", _LOOK.search)  # pyright: ignore[reportUnknownMemberType]
-
-
-def may_have_form(text: str) -> bool:
-    """Whether a text, or what it says in JSON, may have any of the forms: hardly one has.
-
-    False is certain. Half of a pair counts as a question mark, which no form tells from it.
-    """
-    return _first_look(text.encode(errors="replace")) is not None
+ALL_HINTS = tuple(dict.fromkeys(hint for form in _FORMS for hint in form.hints))
+# Those that are known by how they begin alone, and may therefore go on in another line.
+PREFIXED_FORMS = tuple(form for form in _FORMS if form.is_prefixed)
+# What a text that has a form matches, in RE2's syntax; the last two stand in JSON alone: a secret's
+# name that is the text of a field or an option in a list, and one that is over a list or an object.
+LOOKS = (
+    *(form.look for form in _FORMS),
+    rf"(?i:(?:{_FOLDED_NAMES})|authorization)\\*\"[ \t]*[,}}]",
+    rf"(?i:(?:{_FOLDED_NAMES})s?|authorization)\\*\"[ \t]*:[ \t]*[\[{{]",
+)
 
 
 def forms_in(text: str, *, lowered: str) -> tuple[SecretForm, ...]:

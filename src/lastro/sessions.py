@@ -16,6 +16,7 @@ from lastro.event import (
     AppendReport,
     Event,
     EventCounts,
+    EventPage,
     SessionReport,
     SessionSummary,
     StorableEvent,
@@ -26,7 +27,14 @@ from lastro.lexical import storable
 from lastro.projects import project_named
 from lastro.session_indexing import index_sessions
 from lastro.session_rows import begun_of, is_current
-from lastro.store import AddedEvents, AppConnection, Project, RefusedEvent, SessionState
+from lastro.store import (
+    PAGE_EVENTS,
+    AddedEvents,
+    AppConnection,
+    Project,
+    RefusedEvent,
+    SessionState,
+)
 from lastro.turns import turn
 from lastro.types import Progress
 from lastro.writing import Writer
@@ -39,8 +47,6 @@ _Run = Callable[[_Work], AddedEvents]
 # Events stored in one transaction; their texts are in memory.
 BATCH_EVENTS = 2_500
 BATCH_CHARS = 16 * 2**20
-# Events read at once for an export.
-BATCH_READ = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +219,19 @@ def session_events(
     return _events(database, session, project=tenant, after=after, limit=limit)
 
 
+def page_of_events(
+    database: Database, session: str, *, project: str, after: int, limit: int
+) -> EventPage:
+    """The first events behind a number: at most ``limit``, and fewer where they are large.
+
+    Errors: NotFound.
+    """
+    tenant = project_named(database, project)
+    last_seq = _session_state(database, session, project=tenant).last_seq
+    events = _page(database, session, project=tenant, after=after, limit=limit)
+    return EventPage(events=tuple(events), more=bool(events) and (events[-1].seq or 0) < last_seq)
+
+
 def export_sessions(
     database: Database, *, project: str, sessions: Sequence[str] | None = None
 ) -> Iterator[Event]:
@@ -343,18 +362,23 @@ def _refusal(read: ReadLine[Event], refused: RefusedEvent) -> RefusedLine:
 def _events(
     database: Database, session: str, *, project: Project, after: int, limit: int | None
 ) -> Iterator[Event]:
-    left = limit
-    while left is None or left > 0:
-        some = BATCH_READ if left is None else min(left, BATCH_READ)
-        with database.transaction(projects=[project.id]) as connection:
-            found = list(
-                store.events_after(connection, session, after, project_id=project.id, limit=some)
-            )
-        yield from found
-        if len(found) < some:
+    """Page by page, each in a transaction of its own: who takes them may be slow."""
+    left = PAGE_EVENTS if limit is None else limit
+    while left > 0:
+        page = _page(database, session, project=project, after=after, limit=left)
+        if not page:
             return
-        after = found[-1].seq or 0
-        left = None if left is None else left - len(found)
+        after = page[-1].seq or 0
+        left = PAGE_EVENTS if limit is None else left - len(page)
+        yield from page
+        del page
+
+
+def _page(
+    database: Database, session: str, *, project: Project, after: int, limit: int
+) -> list[Event]:
+    with database.transaction(projects=[project.id]) as connection:
+        return store.events_page(connection, session, after, project_id=project.id, limit=limit)
 
 
 def _session_state(database: Database, session: str, *, project: Project) -> SessionState:

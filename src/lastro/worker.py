@@ -32,6 +32,7 @@ from lastro.config import Settings
 from lastro.db.pool import CONNECT_TIMEOUT_S
 from lastro.db.translation import APP_ROLE, translated
 from lastro.embedding import require_same
+from lastro.error_place import place_of
 from lastro.errors import DatabaseUnavailable, EmbedderMismatch, InvalidInput, LastroError
 from lastro.job import BEATS_PER_LOSS, KINDS, PRIORITIES, JobKind, RetryPolicy, queue_of
 from lastro.job_runs import Again, JobRun, Stopped
@@ -97,8 +98,8 @@ def run_worker(
         # A thread for each job, and some for what looks after them.
         threads = ThreadPoolExecutor(options.concurrency + 2, thread_name_prefix="job")
         runner.get_loop().set_default_executor(threads)
-        runner.get_loop().set_exception_handler(lambda _loop, _context: None)
         service = _Service(settings=settings, options=options, behind=behind, say=say)
+        runner.get_loop().set_exception_handler(service.tell_of_loop)
         runner.run(service.run())
     if service.fault is not None:
         raise service.fault
@@ -170,6 +171,14 @@ class _Service:
                 pause_s = FIRST_PAUSE_S
             await self._pause(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def tell_of_loop(self, _loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+        """Say what asyncio reports, without its values: an error that nobody waited for."""
+        error = context.get("exception")
+        if isinstance(error, BaseException):
+            self.say(f"an error that nobody waited for: {place_of(error)}")
+        else:  # one of its own sentences, that a task was left behind for one
+            self.say(f"the event loop says: {context.get('message')}")
 
     def _hear_signals(self) -> None:
         if threading.current_thread() is not threading.main_thread():
@@ -317,6 +326,7 @@ class _Service:
                 id=id_,
                 project=project,
                 stop=lambda: self._stop_if_asked(context),
+                say=self.say,
                 retry=self.options.retry,
                 probe_interval_s=self.settings.probe_interval_s,
             )
@@ -338,6 +348,10 @@ class _Service:
             retry, attempts = self.options.retry, context.job.attempts
             pause_s = retry.pause_s(attempts + 1) or retry.longest_pause_s
             raise _TryAgain(in_s=pause_s, priority=PRIORITIES[kind] - 1) from error
+        except Exception as error:
+            self.say(f"job {id_} met what should not have happened: {place_of(error)}")
+            self.counts["failed"] += 1
+            raise _Failed from error
         self._conclude(context, kind, ended)
 
     def _conclude(self, context: JobContext, kind: JobKind, ended: str | Again) -> None:
@@ -358,12 +372,17 @@ class _Service:
             raise Stopped
 
     async def _keep_keeping_house(self, app: App) -> None:
+        """Whatever one round of it met, the next one comes."""
+        interval_s = self.settings.worker_lost_s / BEATS_PER_LOSS
         while True:
-            await asyncio.sleep(self.settings.worker_lost_s / BEATS_PER_LOSS)
+            await asyncio.sleep(interval_s)
             try:
                 await asyncio.to_thread(self._keep_house, app)
-            except LastroError:
+            except DatabaseUnavailable:
                 continue  # the worker itself will notice that its database is gone
+            except Exception as error:  # noqa: BLE001 - a bug costs one round
+                why = error.message if isinstance(error, LastroError) else place_of(error)
+                self.say(f"looking after jobs failed, and is tried in {interval_s:g} s: {why}")
 
     def _keep_house(self, app: App) -> None:
         """Take up jobs of dead workers, and forget jobs and searches of long ago."""

@@ -102,6 +102,26 @@ def dismiss(
     return EXIT_PARTIAL if report.unknown else EXIT_DONE
 
 
+@app.command("reopen")
+def reopen(
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="The gaps.")],
+    *,
+    project: ProjectOption = None,
+    format_: FormatOption = Format.TABLE,
+) -> int:
+    """Let gaps wait for an answer again that were dismissed or resolved."""
+    with build(load_settings()) as lastro:
+        report = lastro.gaps(project).reopen(ids)
+    _warn_of_unknown(report.unknown)
+    for id_ in report.accepted:
+        print_warning(f"{short_gap(id_)} stays accepted: a golden set asks it")
+    if format_ is Format.JSON:
+        print_json(to_json(report))
+    else:
+        print_data([Text(f"reopened {short_gap(id_)}") for id_ in report.reopened])
+    return EXIT_PARTIAL if report.unknown or report.accepted else EXIT_DONE
+
+
 @app.command("resolve")
 def resolve(
     ids: Annotated[

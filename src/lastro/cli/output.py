@@ -7,7 +7,9 @@ import os
 import re
 import sys
 from collections.abc import Generator, Iterable
+from itertools import chain
 from pathlib import Path
+from textwrap import indent
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -24,6 +26,8 @@ from lastro.wire import error_json
 PIPE_WIDTH = 100_000
 DEFAULT_WIDTH = 80
 MAX_TEXT_WIDTH = 100
+# Data that is written at once, of what comes bit by bit.
+WRITTEN_CHARS = 2**18
 
 # What a terminal would obey or draw over: C0 and C1 controls, and marks that turn text around.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -100,7 +104,17 @@ def print_json(value: Any) -> None:
 
 def print_json_lines(values: Iterable[Any]) -> None:
     """Print JSON values as data, each on a line of its own."""
-    _write("".join(f"{_json(value, sys.stdout, indent=None)}\n" for value in values), sys.stdout)
+    _write_parts(f"{_json(value, sys.stdout, indent=None)}\n" for value in values)
+
+
+def print_json_list(name: str, values: Iterable[Any]) -> None:
+    """Print an object of one list as data, as ``print_json`` does, and hold little of it."""
+    items = (indent(_json(value, sys.stdout), "    ") for value in values)
+    first = next(items, None)
+    parts: Iterable[str] = ["]"]
+    if first is not None:
+        parts = chain([f"\n{first}"], (f",\n{item}" for item in items), ["\n  ]"])
+    _write_parts(chain([f"{{\n  {json.dumps(name)}: ["], parts, ["\n}\n"]))
 
 
 def print_data(lines: Iterable[str | Text]) -> None:
@@ -143,6 +157,19 @@ def _rendered(lines: Iterable[str | Text], console: Console) -> str:
         for line in lines:
             console.print(line, soft_wrap=True)
     return captured.get()
+
+
+def _write_parts(parts: Iterable[str]) -> None:
+    """Write data that may be longer than memory, some of it at a time."""
+    held: list[str] = []
+    chars = 0
+    for part in parts:
+        held.append(part)
+        chars += len(part)
+        if chars >= WRITTEN_CHARS:
+            _write("".join(held), sys.stdout)
+            held, chars = [], 0
+    _write("".join(held), sys.stdout)
 
 
 def _write(text: str, stream: TextIO) -> None:

@@ -4,7 +4,6 @@ import json
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -20,6 +19,7 @@ from lastro.cli.output import (
     print_data,
     print_json,
     print_json_lines,
+    print_json_list,
     print_warning,
     progress_bar,
     screen_width,
@@ -41,8 +41,6 @@ from lastro.event import (
 from lastro.wire import to_json
 
 app = typer.Typer(help="Conversations, kept event by event in a project.")
-# Events printed at once.
-PRINTED_EVENTS = 100
 SHOWN_EVENTS = 50
 
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session.")]
@@ -330,10 +328,9 @@ def export(
     with build(load_settings()) as lastro:
         events = lastro.sessions(project).export(sessions or None)
         if format_ is Format.JSON:
-            print_json({"events": [event_json(one) for one in events]})
-            return
-        while some := list(islice(events, PRINTED_EVENTS)):
-            print_json_lines(map(event_json, some))
+            print_json_list("events", map(event_json, events))
+        else:
+            print_json_lines(map(event_json, events))
 
 
 @app.command("rm")

@@ -43,5 +43,7 @@ def folder_of(url: str) -> Path | None:
     try:
         lock = Path(host) / f".s.PGSQL.{parameters.get('port') or 5432}.lock"
         return Path(lock.read_text(errors="replace").splitlines()[1])
+    except PermissionError:
+        return None
     except (OSError, IndexError):
         return Path(host) if Path(host).is_dir() else None

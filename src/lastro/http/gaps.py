@@ -1,4 +1,4 @@
-"""Routes of questions that found nothing: listed, dismissed, asked again, accepted."""
+"""Routes of questions that found nothing: listed, dismissed, reopened, asked again, accepted."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -10,13 +10,13 @@ from starlette.responses import Response
 
 from lastro.app import App
 from lastro.gap import Gap, GapPlace, GapStatus
-from lastro.gaps import Accepted, Dismissed, Resolved
+from lastro.gaps import Accepted, Dismissed, Reopened, Resolved
 from lastro.http.answers import answer
 from lastro.http.bodies import json_body, read_as
 from lastro.http.pages import Page
 from lastro.http.routes import Routes
 from lastro.http.schemas import page_of, schema_of
-from lastro.http.shapes import AcceptBody, DismissBody, ResolveBody, shape_of
+from lastro.http.shapes import AcceptBody, GapsBody, ResolveBody, shape_of
 from lastro.moments import parse_since
 from lastro.paging import not_a_cursor
 
@@ -45,9 +45,13 @@ def add_gap_routes(routes: Routes, app: App) -> None:
         )
         return page.answer("gaps", found, place=_place)
 
-    def dismiss_gaps(project: str, body: DismissBody) -> Response:
+    def dismiss_gaps(project: str, body: GapsBody) -> Response:
         """Close gaps that need no answer; `unknown` are those that no gap is called."""
         return answer(app.gaps(project).dismiss(body.ids))
+
+    def reopen_gaps(project: str, body: GapsBody) -> Response:
+        """Let gaps wait for an answer again; those stay `accepted` that a golden set asks."""
+        return answer(app.gaps(project).reopen(body.ids))
 
     def resolve_gaps(project: str, request: Request) -> Response:
         """Ask gaps again, all open ones where none is named, and close those answered now."""
@@ -75,6 +79,14 @@ def add_gap_routes(routes: Routes, app: App) -> None:
         dismiss_gaps,
         action="decide_gaps",
         answers={200: Dismissed},
+        tags=TAGS,
+    )
+    routes.add(
+        "POST",
+        f"{AT}/reopen",
+        reopen_gaps,
+        action="decide_gaps",
+        answers={200: Reopened},
         tags=TAGS,
     )
     routes.add(

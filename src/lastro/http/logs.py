@@ -2,16 +2,14 @@
 
 import logging.config
 import sys
-import traceback
-from pathlib import Path
 from types import TracebackType
 
 from pythonjsonlogger.json import JsonFormatter
 
+from lastro.error_place import place_of
+
 # How Python begins to write out an error, which Starlette tells uvicorn as a text.
 _TRACEBACK = "Traceback (most recent call last)"
-# Of a long way the end tells most.
-SHOWN_FRAMES = 12
 
 Caught = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
@@ -51,18 +49,6 @@ def set_up_log(form: str) -> None:
             },
         }
     )
-
-
-def place_of(error: BaseException) -> str:
-    """An error's kinds and where it was raised, innermost last; its text may hold content."""
-    said: list[str] = []
-    seen: BaseException | None = error
-    while seen is not None:
-        frames = traceback.extract_tb(seen.__traceback__)[-SHOWN_FRAMES:]
-        where = " > ".join(f"{Path(one.filename).name}:{one.lineno} {one.name}" for one in frames)
-        said.append(f"{type(seen).__name__} at {where}")
-        seen = seen.__cause__ or seen.__context__
-    return "; from ".join(said)
 
 
 class PlaceAlone(logging.Filter):

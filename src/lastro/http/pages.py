@@ -64,10 +64,12 @@ class Page(Asked):
         *,
         place: Callable[[T], Place],
         told: Callable[[T], object] = lambda item: item,
+        more: bool = False,
     ) -> Response:
-        """The page of what was ``found``, each item as ``told``."""
+        """The page of what was ``found``, each item as ``told``; ``more`` where others follow."""
         shown = found[: self.limit]
-        cursor = place_text(list_, place(shown[-1])) if len(found) > len(shown) else None
+        is_last = not more and len(found) <= len(shown)
+        cursor = None if is_last else place_text(list_, place(shown[-1]))
         return answer({list_: [told(item) for item in shown], "nextCursor": cursor})
 
     def cut(

@@ -40,12 +40,18 @@ def _add_reading(routes: Routes, app: App) -> None:
         return answer(app.sessions(project).get(session))
 
     def list_events(project: str, session: str, page: Annotated[Page, Query()]) -> Response:
-        """A session's events of any type, in their order."""
+        """A session's events of any type, in their order; fewer a page where they are large."""
         after = page.after_one("events", int)
-        found = app.sessions(project).events(
-            session, after=-1 if after is None else after, limit=page.looked_at
+        found = app.sessions(project).page(
+            session, after=-1 if after is None else after, limit=page.limit
         )
-        return page.answer("events", [*found], place=lambda e: [e.seq or 0], told=event_json)
+        return page.answer(
+            "events",
+            found.events,
+            place=lambda event: [event.seq or 0],
+            told=event_json,
+            more=found.more,
+        )
 
     def get_event(project: str, session: str, event: str) -> Response:
         """The event that a citation names, of any type."""

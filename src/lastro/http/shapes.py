@@ -73,7 +73,7 @@ class ReindexBody(Body):
     rebuild: bool = False
 
 
-class DismissBody(Body):
+class GapsBody(Body):
     """Gaps by their ids, or the first digits of these."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"ids": ["0ff11fc8"]}]})

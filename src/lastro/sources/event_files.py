@@ -1,6 +1,7 @@
 """Files of events in any format, opened one after the other as they are read."""
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -33,14 +34,28 @@ def read_files(
     """What each line of the files says, with the file's name; ``-`` stands for ``stdin``.
 
     Of a folder these are the files below it that end in ``.jsonl`` or ``.json``; one of no format
-    that is known is passed over there. No link is followed.
-    Errors: InvalidInput for a format that nobody knows or a file that cannot be read, NotFound.
+    that is known is passed over there, and a folder that cannot be read is refused as a line is.
+    No link is followed.
+    Errors: InvalidInput for a format that nobody knows or a file that cannot be read, NotFound for
+    a path that is not there or cannot be reached.
     """
     check_format(format_)
     for path in paths:  # before the first of them is stored
-        if path != STDIN and not path.exists():
-            raise NotFound(f"there is no file {path}", remedy="give files of events, or a folder")
+        if path != STDIN:
+            _require_there(path)
     return _read(paths, format_=cast("TranscriptFormat", format_), stdin=stdin)
+
+
+def _require_there(path: Path) -> None:
+    """Errors: NotFound."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # a NUL in it
+        raise NotFound(
+            f"there is no file {path}", remedy="give files of events, or a folder"
+        ) from error
+    except OSError as error:
+        raise NotFound(f"{path} cannot be reached: {error.strerror}", remedy=_READABLE) from error
 
 
 def _read(
@@ -48,6 +63,9 @@ def _read(
 ) -> Iterator[ReadLine[Event] | RefusedLine]:
     for path in paths:
         for file in _files(path):
+            if isinstance(file, RefusedLine):
+                yield file
+                continue
             for read in _read_one(file, format_=format_, stdin=stdin):
                 yield read if path == STDIN else replace(read, file=str(file.path))
 
@@ -67,18 +85,37 @@ def _read_one(
         yield from read_transcript(lines, name=file.name, format_=format_, is_named=file.is_named)
 
 
-def _files(path: Path) -> Iterator[_File]:
-    """The file, or those of a folder by name."""
+def _files(path: Path) -> Iterator[_File | RefusedLine]:
+    """The file, or those of a folder by name, and what of it cannot be looked into."""
     if path == STDIN or not path.is_dir():
         yield _File(path=path, name=path.stem, is_named=True)
         return
-    for folder, folders, names in os.walk(path):
+    shut: list[OSError] = []
+    for folder, folders, names in os.walk(path, onerror=shut.append):
+        yield from _refused(shut)
         folders.sort()
         for name in sorted(names):
             file = Path(folder) / name
-            if name.endswith(ENDINGS) and file.is_file() and not file.is_symlink():
+            if name.endswith(ENDINGS) and _is_file(file, shut):
                 inside = file.relative_to(path).with_suffix("").as_posix()
                 yield _File(path=file, name=inside, is_named=False)
+    yield from _refused(shut)
+
+
+def _is_file(path: Path, shut: list[OSError]) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError as error:  # its folder tells names, and nothing else
+        shut.append(error)
+        return False
+
+
+def _refused(shut: list[OSError]) -> Iterator[RefusedLine]:
+    """What could not be read until now, once."""
+    for error in shut:
+        place = os.fsdecode(error.filename)
+        yield RefusedLine(file=place, line=1, reason=_unreadable(place, error).message)
+    shut.clear()
 
 
 def _opened(path: Path, *, stdin: BinaryIO | None) -> AbstractContextManager[BinaryIO]:
@@ -89,4 +126,8 @@ def _opened(path: Path, *, stdin: BinaryIO | None) -> AbstractContextManager[Bin
     try:
         return path.open("rb")
     except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}", remedy=_READABLE) from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(place: Path | str, error: OSError) -> InvalidInput:
+    return InvalidInput(f"{place} cannot be read: {error.strerror}", remedy=_READABLE)

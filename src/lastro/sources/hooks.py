@@ -6,13 +6,15 @@ lines that are ours are marked, and only these are changed or removed.
 
 import re
 import shlex
+import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from lastro.errors import Conflict, InvalidInput, NotFound
+from lastro.errors import ConfigError, Conflict, InvalidInput, NotFound
 from lastro.sources.running import GitFailed, run_git
 
 # After these a ref may stand elsewhere: commits and amendments, merges and pulls, rebases,
@@ -86,48 +88,50 @@ def shorten_log(log: Path) -> None:
 def install_hooks(path: Path, *, command: Sequence[str]) -> Hooks:
     """Have ``command`` run in the background after each change of the refs of a repository.
 
-    All scripts are changed, or none. Errors: NotFound (no repository), ConfigError (no git),
-    Conflict (scripts that cannot be added to, or that other repositories use too), InvalidInput.
+    All scripts are changed, or none. Errors: NotFound (no repository), ConfigError (no git, or a
+    script cannot be written), Conflict (scripts that cannot be added to, or that other repositories
+    use too), InvalidInput.
     """
     repository = _find(path)
     _require_own(repository)
     if "\n" in str(path):
         raise InvalidInput("the folder's name has a line break", remedy="rename the folder")
-    scripts = {
-        name: _with_block(repository.hooks / name, _block(name, repository, path, command))
+    scripts: dict[Path, str | None] = {
+        repository.hooks / name: _with_block(
+            repository.hooks / name, _block(name, repository, path, command)
+        )
         for name in repository.names
     }
-    repository.own.mkdir(parents=True, exist_ok=True)
-    repository.hooks.mkdir(parents=True, exist_ok=True)
-    for name, script in scripts.items():
-        _write_whole(repository.hooks / name, script)
+    with _told(repository.hooks):
+        repository.own.mkdir(parents=True, exist_ok=True)
+        repository.hooks.mkdir(parents=True, exist_ok=True)
+        _change_all(scripts, folder=repository.hooks)
     return _changed(repository, repository.names)
 
 
 def remove_hooks(path: Path) -> Hooks:
     """Take out what ``install_hooks`` put in for ``path``; a script of nothing else is deleted.
 
-    Errors: NotFound (no repository, or nothing of ours there), ConfigError.
+    All of them are changed, or none. Errors: NotFound (no repository, or nothing of ours there),
+    ConfigError (no git, or a script cannot be written).
     """
     repository = _find(path)
-    removed: list[str] = []
+    changes: dict[Path, str | None] = {}
     for name in repository.names:
         script = repository.hooks / name
         before = _text_of(script)
         after = _without_block(before or "", path)
         if before is None or after == before:
             continue
-        removed.append(name)
-        if after.strip() in ("", FIRST_LINE):
-            script.unlink()
-        else:
-            _write_whole(script, after)
-    if not removed:
+        changes[script] = None if after.strip() in ("", FIRST_LINE) else after
+    if not changes:
         raise NotFound(
             f"no hook in {repository.hooks} indexes {path}",
             remedy="install one with `lastro hook install`",
         )
-    return _changed(repository, tuple(removed))
+    with _told(repository.hooks):
+        _change_all(changes, folder=repository.hooks)
+    return _changed(repository, tuple(script.name for script in changes))
 
 
 def _changed(repository: _Repository, names: tuple[str, ...]) -> Hooks:
@@ -215,7 +219,7 @@ def _block(name: str, repository: _Repository, path: Path, command: Sequence[str
 
 
 def _text_of(script: Path) -> str | None:
-    """A script's text; None where there is none. Errors: Conflict for what is no text."""
+    """A script's text; None where there is none. Errors: Conflict for what is no text to us."""
     if script.is_symlink():
         raise Conflict(
             f"{script} is a link", remedy=f"call `lastro hook run` in what it leads to: {_LINE}"
@@ -226,6 +230,10 @@ def _text_of(script: Path) -> str | None:
         return None
     except UnicodeDecodeError as error:
         raise _no_shell(script) from error
+    except OSError as error:
+        raise Conflict(
+            f"{script} cannot be read: {error.strerror}", remedy="make it a script of this user"
+        ) from error
 
 
 _LINE = "`lastro hook run FOLDER >/dev/null 2>&1 &`"
@@ -238,16 +246,74 @@ def _no_shell(script: Path) -> Conflict:
     )
 
 
-def _write_whole(script: Path, text: str) -> None:
-    """Swap a script in, executable, so that no Git runs half of one."""
-    with tempfile.NamedTemporaryFile(
-        dir=script.parent, prefix=f".{script.name}-", delete=False
-    ) as new:
-        new.write(text.encode())
-    mode = script.stat().st_mode if script.exists() else 0o644
-    made = Path(new.name)
-    made.chmod(mode & 0o777 | 0o111)
-    made.replace(script)
+def _change_all(changes: Mapping[Path, str | None], *, folder: Path) -> None:
+    """Swap every script in, or delete it, so that no Git runs half of one; or leave all of them.
+
+    Whatever needs room is written first, beside them: a change and its undoing are renames.
+    Errors: OSError; ConfigError where a change could not be undone.
+    """
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".lastro-") as name:
+        aside = Path(name)
+        for script, text in changes.items():
+            _lay_aside(script, text, aside)
+        done: list[Path] = []
+        try:
+            for script, text in changes.items():
+                if text is None:
+                    script.unlink()
+                else:
+                    (aside / f"{script.name}.after").replace(script)
+                done.append(script)
+        except OSError as error:
+            left = [script.name for script in done if not _is_undone(script, aside)]
+            if left:
+                raise _unwritable(
+                    folder, error, what=f"{', '.join(left)} stayed changed"
+                ) from error
+            raise
+
+
+def _lay_aside(script: Path, text: str | None, aside: Path) -> None:
+    """Keep what a script is, and write what it will be, executable."""
+    before, after = aside / f"{script.name}.before", aside / f"{script.name}.after"
+    mode = 0o644
+    if script.exists():
+        mode = script.stat().st_mode
+        try:
+            before.hardlink_to(script)
+        except OSError:  # a file system without them
+            shutil.copy2(script, before)
+    if text is not None:
+        after.write_bytes(text.encode())
+        after.chmod(mode & 0o777 | 0o111)
+
+
+def _is_undone(script: Path, aside: Path) -> bool:
+    before = aside / f"{script.name}.before"
+    try:
+        if before.exists():
+            before.replace(script)
+        else:
+            script.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def _told(folder: Path) -> Generator[None]:
+    """Errors: ConfigError for what the system says of scripts; nothing was changed then."""
+    try:
+        yield
+    except OSError as error:
+        raise _unwritable(folder, error, what="none of them was changed") from error
+
+
+def _unwritable(folder: Path, error: OSError, *, what: str) -> ConfigError:
+    return ConfigError(
+        f"the hooks in {folder} cannot be written: {error.strerror}; {what}",
+        remedy="let this user write there, or run `lastro watch`",
+    )
 
 
 def _with_block(script: Path, block: str) -> str:

@@ -61,6 +61,7 @@ from lastro.store.gaps import (
     gaps_called,
     list_gaps,
     record_gap,
+    reopen_gaps,
     resolve_gap,
     set_gap_status,
 )
@@ -177,6 +178,7 @@ from lastro.store.self_checks import (
 )
 from lastro.store.service import Backlog, backlog
 from lastro.store.sessions import (
+    PAGE_EVENTS,
     AddedEvents,
     RefusedEvent,
     SessionState,
@@ -185,6 +187,7 @@ from lastro.store.sessions import (
     delete_sessions,
     end_session,
     events_after,
+    events_page,
     find_event,
     find_session_place,
     session_states,
@@ -220,6 +223,8 @@ from lastro.store.usage import (
     settle_spend,
     spends,
     spent_now,
+    this_transaction,
+    transaction_fate,
     usage_sums,
 )
 from lastro.store.vectors import (
@@ -251,6 +256,7 @@ from lastro.store.why import (
 from lastro.store.words import delete_words, save_words, stored_words, words_at
 
 __all__ = [
+    "PAGE_EVENTS",
     "QUESTIONS",
     "ActiveEmbedder",
     "AddedEvents",
@@ -338,6 +344,7 @@ __all__ = [
     "entity_summaries",
     "erased_counts",
     "events_after",
+    "events_page",
     "every_golden_version",
     "expected_chunks",
     "extend_document",
@@ -411,6 +418,7 @@ __all__ = [
     "refresh_vector_scale",
     "remote_sources",
     "renew_job",
+    "reopen_gaps",
     "reserve_spend",
     "resolve_gap",
     "revoke_key",
@@ -449,6 +457,8 @@ __all__ = [
     "table_facts",
     "table_fields",
     "take_back",
+    "this_transaction",
+    "transaction_fate",
     "try_lock_switch",
     "unlock_project",
     "unwalled_tables",

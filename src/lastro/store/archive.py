@@ -11,9 +11,6 @@ from lastro.db.pool import AppConnection
 from lastro.sql import load_queries
 from lastro.wire import camel_case
 
-# Rows fetched at once: of chunks with vectors some megabytes.
-_FETCHED_ROWS = 200
-
 
 def table_fields(connection: AppConnection, kind: str) -> list[str]:
     """Columns of a kind of line, without the project and the vector."""
@@ -25,7 +22,10 @@ def table_fields(connection: AppConnection, kind: str) -> list[str]:
 def archived_rows(
     connection: AppConnection, kind: str, *, project_id: int, vectors: bool
 ) -> Iterator[str]:
-    """A project's rows of a kind as JSON, in the order of their key, a few at a time."""
+    """A project's rows of a kind as JSON, in the order of their key, one at a time in memory.
+
+    The connection does nothing else until the last one was taken.
+    """
     table = TABLES[kind]
     fields: list[Composable] = [
         SQL("{} AS {}").format(Identifier(name), Identifier(camel_case(name)))
@@ -40,9 +40,8 @@ def archived_rows(
         archived=Identifier("lastro", table.name),
         order=SQL(", ").join(map(Identifier, table.order or ("project_id",))),
     )
-    with connection.cursor(name=f"archived_{table.name}") as cursor:
-        cursor.itersize = _FETCHED_ROWS
-        for row in cursor.execute(query, {"kind": kind, "project_id": project_id}):
+    with connection.cursor() as cursor:
+        for row in cursor.stream(query, {"kind": kind, "project_id": project_id}):
             yield row[0]
 
 

@@ -101,6 +101,16 @@ def set_gap_status(
     )
 
 
+def reopen_gaps(
+    connection: AppConnection, ids: Sequence[UUID], *, project_id: int
+) -> frozenset[UUID]:
+    """Let gaps wait for an answer again; returns them, without those that were accepted."""
+    opened = connection.execute(
+        load_queries("gaps")["reopen_gaps"], {"project_id": project_id, "ids": list(ids)}
+    )
+    return frozenset(row[0] for row in opened)
+
+
 def resolve_gap(connection: AppConnection, gap: GapRow, *, project_id: int) -> bool:
     """Close a gap; False where it was missed, dismissed or accepted since ``gap`` was read."""
     closed = connection.execute(

@@ -18,8 +18,9 @@ from lastro.sql import load_queries
 _STAGED_TYPES = (
     "int4", "text", "text", "int8", "text", "text", "text", "text", "timestamptz",
 )  # fmt: skip
-# Rows fetched at once: an event may have some megabytes.
-_FETCHED_ROWS = 50
+# Events read at once: so many, and so much of their texts. A single one may have 16 MiB.
+PAGE_EVENTS = 1_000
+PAGE_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +140,33 @@ def find_event(
         ).fetchone()
 
 
+def events_page(
+    connection: AppConnection,
+    session: str,
+    after: int,
+    *,
+    project_id: int,
+    types: Sequence[str] | None = None,
+    limit: int = PAGE_EVENTS,
+) -> list[Event]:
+    """A session's first events behind a number in order, of ``types`` or of any.
+
+    Their texts fit in little memory: it ends after the event with which they reach PAGE_BYTES.
+    """
+    with connection.cursor(row_factory=class_row(Event)) as cursor:
+        return cursor.execute(
+            load_queries("sessions")["events_after"],
+            {
+                "project_id": project_id,
+                "session": session,
+                "after": after,
+                "types": None if types is None else list(types),
+                "limit": min(limit, PAGE_EVENTS),
+                "max_bytes": PAGE_BYTES,
+            },
+        ).fetchall()
+
+
 def events_after(
     connection: AppConnection,
     session: str,
@@ -146,21 +174,12 @@ def events_after(
     *,
     project_id: int,
     types: Sequence[str] | None = None,
-    limit: int | None = None,
 ) -> Iterator[Event]:
-    """A session's events behind a number in order, of ``types`` or of any, a few at a time."""
-    with connection.cursor(name="events", row_factory=class_row(Event)) as cursor:
-        cursor.itersize = _FETCHED_ROWS
-        yield from cursor.execute(
-            load_queries("sessions")["events_after"],
-            {
-                "project_id": project_id,
-                "session": session,
-                "after": after,
-                "types": None if types is None else list(types),
-                "limit": limit,
-            },
-        )
+    """All of them, a page in memory at a time."""
+    while page := events_page(connection, session, after, project_id=project_id, types=types):
+        after = page[-1].seq or 0
+        yield from page
+        del page
 
 
 def count_indexed_until(

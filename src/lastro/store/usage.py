@@ -77,6 +77,21 @@ def record_usage(
     connection.execute(load_queries("usage")[name], parameters, prepare=True)
 
 
+def this_transaction(connection: AppConnection) -> str:
+    """The id of the transaction, by which another asks later what became of it."""
+    row = connection.execute(load_queries("usage")["this_transaction"]).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def transaction_fate(connection: AppConnection, id_: str) -> str | None:
+    """What became of a transaction: "in progress", "committed", "aborted", or None: forgotten."""
+    row = connection.execute(
+        load_queries("usage")["transaction_fate"], {"transaction": id_}
+    ).fetchone()
+    return None if row is None else row[0]
+
+
 def keep_usage_of_erased(connection: AppConnection, project_id: int) -> None:
     """Add what a project used to the sums of no project, before it is erased."""
     connection.execute(load_queries("usage")["keep_usage_of_erased"], {"project_id": project_id})

@@ -48,6 +48,12 @@ ORDER BY w.digits, g.id;
 UPDATE lastro.gaps SET status = %(status)s::text
 WHERE project_id = %(project_id)s::bigint AND id = ANY (%(ids)s::uuid[]);
 
+-- name: reopen_gaps
+-- All but those that a golden set asks; index gaps_pkey.
+UPDATE lastro.gaps SET status = 'open'
+WHERE project_id = %(project_id)s::bigint AND id = ANY (%(ids)s::uuid[]) AND status <> 'accepted'
+RETURNING id;
+
 -- name: resolve_gap
 -- Answered now, unless somebody missed or decided meanwhile; index gaps_pkey.
 UPDATE lastro.gaps SET status = 'resolved'

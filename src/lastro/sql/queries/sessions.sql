@@ -123,15 +123,30 @@ WHERE project_id = %(project_id)s::bigint AND session_id = %(session)s::text
     AND id = %(id)s::text;
 
 -- name: events_after
--- A session's events behind a number, in the order of their numbers, of the named types or of any;
--- index events_pkey.
-SELECT session_id AS session, id, seq, type, actor, content, payload, occurred_at AS time
-FROM lastro.events
-WHERE project_id = %(project_id)s::bigint AND session_id = %(session)s::text
-    AND seq > %(after)s::bigint
-    AND (%(types)s::text[] IS NULL OR type = ANY (%(types)s::text[]))
-ORDER BY seq
-LIMIT %(limit)s::bigint;
+-- A session's events behind a number, in the order of their numbers, of the named types or of any:
+-- so many at most, and none more once they have so many bytes, but one at least. A text tells its
+-- size unread, and so does a payload that is not compressed. Index events_pkey.
+SELECT session, id, seq, type, actor, content, payload, time
+FROM (
+    SELECT session, id, seq, type, actor, content, payload, time,
+        sum(size_bytes) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) - size_bytes AS before_bytes
+    FROM (
+        SELECT session_id AS session, id, seq, type, actor, content, payload, occurred_at AS time,
+            octet_length(content) + CASE
+                WHEN payload IS NULL THEN 0
+                WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload)
+                ELSE octet_length(payload::text)
+            END AS size_bytes
+        FROM lastro.events
+        WHERE project_id = %(project_id)s::bigint AND session_id = %(session)s::text
+            AND seq > %(after)s::bigint
+            AND (%(types)s::text[] IS NULL OR type = ANY (%(types)s::text[]))
+        ORDER BY seq
+        LIMIT %(limit)s::bigint
+    ) AS sized
+) AS summed
+WHERE before_bytes < %(max_bytes)s::bigint
+ORDER BY seq;
 
 -- name: count_events_until
 -- Events of the named types up to a number; index events_pkey.

@@ -68,6 +68,14 @@ UPDATE lastro.embedding_spend
 SET spent = greatest(spent + %(difference)s::numeric, 0)
 WHERE project_id = %(project_id)s::bigint AND month = %(month)s::date;
 
+-- name: this_transaction
+-- The id of the transaction that asks, which never comes again; reads no table.
+SELECT pg_current_xact_id()::text;
+
+-- name: transaction_fate
+-- Whether a transaction whose end was not heard of was committed; reads no table.
+SELECT pg_xact_status(%(transaction)s::xid8);
+
 -- name: spent_now
 -- A project's name, the present month, and what is spent or reserved in it; indexes projects_pkey
 -- and embedding_spend_pkey.
