@@ -1,6 +1,7 @@
 """Rows for tests that are about the tables themselves, written as their owner."""
 
 import uuid
+from datetime import UTC, date, datetime
 from typing import Any
 
 import psycopg
@@ -188,8 +189,13 @@ def add_word(connection: psycopg.Connection, project_id: int) -> None:
     )
 
 
+def this_month() -> date:
+    """Its first day, in UTC, as usage is added up."""
+    return datetime.now(UTC).date().replace(day=1)
+
+
 def add_usage(connection: psycopg.Connection, project_id: int) -> None:
-    """A call that was made, and what the project spent in a month."""
+    """A call that was made, and what the project spent in this month."""
     insert(
         connection,
         "embedding_usage",
@@ -208,7 +214,7 @@ def add_usage(connection: psycopg.Connection, project_id: int) -> None:
     insert(
         connection,
         "embedding_spend",
-        {"project_id": project_id, "month": "2026-11-01", "spent": "0.5"},
+        {"project_id": project_id, "month": this_month(), "spent": "0.5"},
     )
 
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ollama_server import DIGEST, Script, free_port, ollama
 from repositories import commit
-from rows import add_project, add_usage
+from rows import add_project, add_usage, this_month
 
 from lastro import store
 from lastro.app import App, build
@@ -471,11 +471,14 @@ def test_the_command_shows_usage_for_people_and_for_programs(
     monkeypatch.setenv("LASTRO_HOME", str(quarry.settings.home))
     monkeypatch.setenv("LASTRO_DATABASE_URL", quarry.url)
     monkeypatch.setenv("LASTRO_EMBEDDER", "deterministic")
-    assert main(["usage", "--since", "2026-11-01", "--format", "json"]) == EXIT_DONE
+    month = this_month()
+    assert main(["usage", "--since", str(month), "--format", "json"]) == EXIT_DONE
     said = json.loads(capsys.readouterr().out)
     (line,) = said["usage"]
     assert (line["project"], line["tokens"], line["cost"]) == ("ours", 5, 0.5)
-    assert said["spent"] == [{"project": "ours", "month": "2026-11", "spent": 0.5, "budget": None}]
-    assert main(["usage", "--since", "2026-11-01"]) == EXIT_DONE
+    assert said["spent"] == [
+        {"project": "ours", "month": f"{month:%Y-%m}", "spent": 0.5, "budget": None}
+    ]
+    assert main(["usage", "--since", str(month)]) == EXIT_DONE
     assert "ours" in capsys.readouterr().out
     assert main(["usage", "--since", "soon"]) == 2
