@@ -311,7 +311,7 @@ def test_a_missing_model_is_said_and_the_words_can_be_searched(harbour: Harbour)
 def test_a_page_of_rows_that_are_refused_keeps_none_behind_it_from_its_vector(
     harbour: Harbour, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(writing, "REPAIR_CHUNKS", 2)
+    monkeypatch.setattr(writing, "BATCH_CHUNKS", 2)
     harbour.index()
     refused = {"anchor", "bilge", "capstan", "davit", "ensign"}
     harbour.serve(Script(answer=zero_for(refused)))

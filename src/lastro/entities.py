@@ -21,10 +21,8 @@ from lastro.projects import project_named
 from lastro.store import StoredDocument
 from lastro.turns import turn
 from lastro.types import Progress
-from lastro.writing import Writer
+from lastro.writing import BATCH_CHUNKS, Writer
 
-# Chunks embedded and stored at once, as in an index run: some megabytes.
-BATCH_CHUNKS = 256
 # Entries read at once.
 BATCH_ENTITIES = 100
 # Keys compared at once.

@@ -32,10 +32,7 @@ from lastro.sources.listing import (
 from lastro.store import Project, SourceKind, StoredDocument
 from lastro.turns import turn
 from lastro.types import DEFAULT_REF, DocumentCounts, FileNote, IndexReport, IndexRequest, Progress
-from lastro.writing import Writer
-
-# Chunks gathered before they are embedded and stored: some megabytes, a few seconds of work.
-BATCH_CHUNKS = 256
+from lastro.writing import BATCH_CHUNKS, Writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

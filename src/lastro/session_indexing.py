@@ -14,10 +14,7 @@ from lastro.session_rows import Begun, SessionRows, begun_of, is_current
 from lastro.store import AppConnection, Project, SessionState
 from lastro.turns import turn
 from lastro.types import Progress
-from lastro.writing import Writer
-
-# Chunks embedded and stored at once, as in an index run: some megabytes.
-BATCH_CHUNKS = 256
+from lastro.writing import BATCH_CHUNKS, Writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

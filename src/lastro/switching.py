@@ -42,12 +42,10 @@ from lastro.metering import ProjectMeter, identifying
 from lastro.projects import all_project_ids
 from lastro.store import ActiveEmbedder, AppConnection, Switch, UnembeddedChunk
 from lastro.types import Degraded, FileNote, Progress
-from lastro.writing import note
+from lastro.writing import BATCH_CHUNKS, note
 
 # What the index of a halfvec column holds. Source: pgvector's documentation.
 MAX_DIMENSION = 4_000
-# Rows that get their vectors in one transaction.
-BATCH_CHUNKS = 256
 # Seconds of rest for each second of storing, in which searches have the machine.
 REST = 1.0
 # What changes the table waits no longer for searches that are under way, and so often.

@@ -27,8 +27,8 @@ from lastro.types import Degraded, EmbeddingCounts, FileNote
 # Batches that are stored at a time. A row takes the server 0.3 ms, 1.5 ms where the vectors have
 # their index already.
 STORERS = 2
-# Rows completed in one transaction of a repair.
-REPAIR_CHUNKS = 256
+# Chunks embedded, and rows stored, at once: some megabytes, a few seconds of work.
+BATCH_CHUNKS = 256
 
 
 @dataclass(slots=True, kw_only=True)
@@ -184,7 +184,7 @@ class Writer:
         while self.failure is None:
             with self.database.transaction(projects=[project_id]) as connection:
                 rows = store.chunks_without_vector(
-                    connection, project_id, after=after, limit=REPAIR_CHUNKS
+                    connection, project_id, after=after, limit=BATCH_CHUNKS
                 )
             if not rows:
                 break
