@@ -99,6 +99,12 @@ def test_a_process_that_is_killed_is_replaced_and_another_answers_meanwhile(
         assert wait_until(lambda: _answer(one.url) == 200)
 
 
+def test_processes_whose_watcher_was_killed_end_too(pier: Pier, tmp_path: Path) -> None:
+    with served(pier, tmp_path, workers=2) as one:
+        one.process.kill()
+        assert wait_until(lambda: not one.answers())
+
+
 @pytest.mark.timeout(LOAD_S + 300)
 def test_under_load_memory_is_flat_and_nothing_fails(pier: Pier, tmp_path: Path) -> None:
     with served(pier, tmp_path, workers=1) as one, Load(one.url).running(CLIENTS) as load:

@@ -6,8 +6,10 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from socket import AF_INET, AF_INET6, create_server, socket
 from types import FrameType
 
@@ -80,8 +82,10 @@ def _run(http: HttpSettings, sockets: list[socket]) -> None:
 
 def service() -> object:
     """The service of one process, as uvicorn asks for it."""
-    if multiprocessing.parent_process() is None:
+    parent = multiprocessing.parent_process()
+    if parent is None:
         return _made()
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     set_up_log(LOG_FORMS[0])  # for settings that cannot be read
     try:
         with errors_told("a process of the service does not start"):
@@ -89,6 +93,12 @@ def service() -> object:
     except Exception as error:
         # Python would write it out with its values.
         raise SystemExit(EXIT_FAILED) from error
+
+
+def _end_with(parent: BaseProcess) -> None:
+    """End in order where the process is gone that watches this one: nothing else would end it."""
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _made() -> object:
