@@ -2,7 +2,7 @@
 
 import hmac
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,6 +13,7 @@ from uuid import UUID
 import homes
 import psycopg
 import pytest
+from databases import address, scratch_database
 from plans import explained, indexes, nodes
 from prometheus_client.parser import text_string_to_metric_families
 from rows import add_project, add_search
@@ -22,7 +23,7 @@ from lastro import search_log, store
 from lastro.app import App, build
 from lastro.cli import main
 from lastro.config import Settings, load_settings
-from lastro.db.pool import Database
+from lastro.db.pool import Database, connect
 from lastro.db.work import Work, working
 from lastro.entity import Entity
 from lastro.errors import ConfigError, DatabaseUnavailable, InvalidInput, NotFound
@@ -55,9 +56,21 @@ def open_app(settings: Settings) -> Callable[..., App]:
     return lambda **some: build(replace(settings, **some))
 
 
-@pytest.fixture
-def projects(owner: psycopg.Connection) -> None:
-    assert [add_project(owner, slug) for slug in ("harbour", "rival")] == [OURS, THEIRS]
+@pytest.fixture(scope="module")
+def database(server_url: str, template: str) -> Iterator[str]:
+    """A database with two projects for all tests, each of which finds its log empty."""
+    with scratch_database(server_url, template=template) as name:
+        with connect(address(server_url, dbname=name)) as owner:
+            assert [add_project(owner, slug) for slug in ("harbour", "rival")] == [OURS, THEIRS]
+        yield name
+
+
+@pytest.fixture(autouse=True)
+def _empty_log(owner: psycopg.Connection) -> Iterator[None]:
+    yield
+    owner.execute("GRANT INSERT ON lastro.search_log TO lastro_app")
+    owner.execute("DELETE FROM lastro.search_log")
+    owner.execute("DELETE FROM lastro.search_log_keys")
 
 
 def stock(app: App, project: str = "harbour") -> None:
@@ -111,7 +124,7 @@ def test_a_search_that_was_answered_is_a_row_with_how_it_was_asked_and_how_it_we
 
 
 def test_a_row_says_what_the_outcome_was_honest_about(
-    projects: None, app_database: Database, owner: psycopg.Connection
+    app_database: Database, owner: psycopg.Connection
 ) -> None:
     log, _ = recorder(app_database)
     less = [Degraded(part="vector", reason=reason, detail="d") for reason in
@@ -140,7 +153,7 @@ def test_by_default_equal_questions_can_be_counted_and_none_can_be_read(
 
 
 def test_a_hash_is_that_of_the_normal_form_under_the_projects_own_key(
-    projects: None, app_database: Database, owner: psycopg.Connection
+    app_database: Database, owner: psycopg.Connection
 ) -> None:
     log, _ = recorder(app_database)
     for project_id in (OURS, THEIRS):
@@ -157,7 +170,7 @@ def test_a_hash_is_that_of_the_normal_form_under_the_projects_own_key(
 
 
 def test_a_key_is_made_once_whoever_comes_first(
-    projects: None, app_database: Database, owner: psycopg.Connection
+    app_database: Database, owner: psycopg.Connection
 ) -> None:
     logs = [recorder(app_database)[0] for _ in range(4)]
     for log in logs:
@@ -169,7 +182,7 @@ def test_a_key_is_made_once_whoever_comes_first(
 
 
 def test_with_off_a_row_says_nothing_of_its_question(
-    projects: None, app_database: Database, owner: psycopg.Connection
+    app_database: Database, owner: psycopg.Connection
 ) -> None:
     log, _ = recorder(app_database, queries="off")
     log.add(ASKED, ANSWERED, project_id=OURS)
@@ -181,7 +194,7 @@ def test_with_off_a_row_says_nothing_of_its_question(
 
 
 def test_text_and_hash_count_the_same_question_as_one(
-    projects: None, app_database: Database, owner: psycopg.Connection
+    app_database: Database, owner: psycopg.Connection
 ) -> None:
     for queries in ("hash", "text"):
         log, _ = recorder(app_database, queries=queries)
@@ -192,7 +205,7 @@ def test_text_and_hash_count_the_same_question_as_one(
 
 
 def test_a_secret_in_a_question_is_masked(
-    projects: None, app_database: Database, owner: psycopg.Connection
+    app_database: Database, owner: psycopg.Connection
 ) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     log, _ = recorder(app_database, queries="text")
@@ -205,7 +218,7 @@ def test_a_secret_in_a_question_is_masked(
 
 @pytest.mark.parametrize("queries", LOG_QUERIES)
 def test_no_value_of_a_filter_or_a_path_is_kept(
-    projects: None, app_database: Database, owner: psycopg.Connection, queries: LogQueries
+    app_database: Database, owner: psycopg.Connection, queries: LogQueries
 ) -> None:
     log, _ = recorder(app_database, queries=queries)
     narrowed = replace(ASKED, filter={"types": ["quarzubix"]}, path_prefix="docs/quarzubix/")
@@ -217,7 +230,7 @@ def test_no_value_of_a_filter_or_a_path_is_kept(
 
 
 def test_a_question_is_kept_without_what_no_database_holds(
-    projects: None, app_database: Database, owner: psycopg.Connection
+    app_database: Database, owner: psycopg.Connection
 ) -> None:
     log, dropped = recorder(app_database, queries="text")
     log.add(replace(ASKED, query="low\0tide \ud800?"), ANSWERED, project_id=OURS)
@@ -246,11 +259,13 @@ def test_only_searches_that_somebody_asks_and_that_were_answered_are_rows(
 
 
 def test_a_row_is_written_soon_without_being_asked_for(
-    projects: None, app_database: Database, owner: psycopg.Connection
+    app_database: Database, owner: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("lastro.later.LATER_S", 0.05)
     log, _ = recorder(app_database)
     log.add(ASKED, ANSWERED, project_id=OURS)
     assert homes.wait_until(lambda: count(owner) == 1)
+    log.flush()  # its thread ends before the pool does
 
 
 def test_an_orderly_end_writes_what_waits(
@@ -295,7 +310,6 @@ def test_what_cannot_be_written_is_dropped_and_told(
     ("bound", "most"), [("MOST_WAITING", 2), ("MOST_WAITING_CHARS", 2 * len(ASKED.query))]
 )
 def test_beyond_the_bounds_rows_are_dropped_and_told(
-    projects: None,
     app_database: Database,
     owner: psycopg.Connection,
     monkeypatch: pytest.MonkeyPatch,
@@ -313,7 +327,7 @@ def test_beyond_the_bounds_rows_are_dropped_and_told(
 
 
 def test_from_many_threads_each_search_is_one_row(
-    projects: None, app_database: Database, owner: psycopg.Connection
+    app_database: Database, owner: psycopg.Connection
 ) -> None:
     log, dropped = recorder(app_database)
 
@@ -328,7 +342,7 @@ def test_from_many_threads_each_search_is_one_row(
 
 
 def test_who_goes_away_while_he_looks_takes_no_row_with_him(
-    projects: None, app_database: Database, owner: psycopg.Connection
+    app_database: Database, owner: psycopg.Connection
 ) -> None:
     log, dropped = recorder(app_database)
     log.add(ASKED, ANSWERED, project_id=OURS)
@@ -340,7 +354,7 @@ def test_who_goes_away_while_he_looks_takes_no_row_with_him(
 
 
 def test_with_a_server_that_is_away_only_one_batch_is_tried(
-    projects: None, app_database: Database, monkeypatch: pytest.MonkeyPatch
+    app_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[int] = []
 
@@ -360,7 +374,7 @@ def test_with_a_server_that_is_away_only_one_batch_is_tried(
 
 
 def test_rows_that_are_older_go_with_the_first_batch_of_any_project(
-    projects: None, app_database: Database, owner: psycopg.Connection
+    app_database: Database, owner: psycopg.Connection
 ) -> None:
     now = datetime.now(UTC)
     for project_id in (OURS, THEIRS):
@@ -374,7 +388,6 @@ def test_rows_that_are_older_go_with_the_first_batch_of_any_project(
 
 
 def test_one_batch_deletes_a_bounded_number_and_the_next_goes_on(
-    projects: None,
     app_database: Database,
     owner: psycopg.Connection,
     monkeypatch: pytest.MonkeyPatch,
@@ -392,7 +405,7 @@ def test_one_batch_deletes_a_bounded_number_and_the_next_goes_on(
 
 
 def test_between_two_looks_an_hour_passes(
-    projects: None, app_database: Database, owner: psycopg.Connection
+    app_database: Database, owner: psycopg.Connection
 ) -> None:
     log, _ = recorder(app_database)
     for _ in range(2):
@@ -415,7 +428,7 @@ def test_with_no_days_no_row_is_written_and_those_that_are_there_go(
 
 
 def test_a_worker_forgets_old_searches_of_every_project(
-    projects: None, settings: Settings, owner: psycopg.Connection
+    settings: Settings, owner: psycopg.Connection
 ) -> None:
     for project_id in (OURS, THEIRS):
         add_search(owner, project_id, at=datetime.now(UTC) - timedelta(days=8))
@@ -423,9 +436,7 @@ def test_a_worker_forgets_old_searches_of_every_project(
     assert count(owner) == 0
 
 
-def test_what_is_pruned_is_told(
-    projects: None, app_database: Database, owner: psycopg.Connection
-) -> None:
+def test_what_is_pruned_is_told(app_database: Database, owner: psycopg.Connection) -> None:
     add_search(owner, OURS, at=datetime.now(UTC) - timedelta(days=2))
     assert prune(app_database, kept_days=3)
     assert count(owner) == 1
@@ -441,9 +452,9 @@ def test_a_search_that_waits_when_its_project_is_erased_is_never_written(
 ) -> None:
     monkeypatch.setattr("lastro.later.LATER_S", 600.0)
     with open_app(log_queries="text") as app, open_app() as other:
-        stock(app)
-        app.search(ASKED, project="harbour")
-        other.erase_project("harbour")
+        stock(app, "doomed")
+        app.search(ASKED, project="doomed")
+        other.erase_project("doomed")
     for table in ("search_log", "search_log_keys"):
         assert owner.execute(f"SELECT count(*) FROM lastro.{table}".encode()).fetchone() == (0,)
 
@@ -452,7 +463,7 @@ def test_a_search_that_waits_when_its_project_is_erased_is_never_written(
 
 
 @pytest.fixture
-def log(projects: None, app_database: Database) -> SearchLog:
+def log(app_database: Database) -> SearchLog:
     return SearchLog(database=app_database, project="harbour")
 
 
@@ -491,7 +502,7 @@ def test_searches_of_one_moment_have_their_place_too(
 
 
 def test_a_page_is_read_in_the_order_of_the_key_and_old_rows_are_found_by_it(
-    projects: None, app_database: Database
+    app_database: Database,
 ) -> None:
     few = {"enable_seqscan": "off", "enable_bitmapscan": "off"}  # rows, here
     place = SearchPlace(at=datetime(2026, 11, 1, tzinfo=UTC), id=UUID(int=7))
@@ -539,7 +550,7 @@ def cli(
 
 
 def test_the_command_shows_what_is_known_of_a_search(
-    cli: Callable[..., str], projects: None, owner: psycopg.Connection
+    cli: Callable[..., str], owner: psycopg.Connection
 ) -> None:
     assert cli() == "no search\n"
     add_search(owner, OURS, took_ms=31.4, degraded=["vectors_missing"], scopes=["docs", "adr"],
@@ -560,7 +571,7 @@ def test_the_command_shows_what_is_known_of_a_search(
 
 
 def test_the_command_takes_the_same_parts_and_prints_json(
-    cli: Callable[..., str], projects: None, owner: psycopg.Connection
+    cli: Callable[..., str], owner: psycopg.Connection
 ) -> None:
     add_search(owner, OURS, took_ms=500.0, degraded=["vectors_missing"], abstained=True)
     asked = ("--slow", "500", "--degraded", "--abstained", "--since", "2026-01-31")

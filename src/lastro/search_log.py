@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from lastro import store
 from lastro.db.pool import STATEMENT_TIMEOUT, Database
@@ -27,7 +27,7 @@ from lastro.logged_search import (
 from lastro.projects import all_project_ids, project_id_of
 from lastro.search import SearchRequest
 from lastro.store import AppConnection
-from lastro.types import LogQueries, Outcome
+from lastro.types import Degraded, LogQueries, Outcome, ProfileRef
 
 # Waiting rows beyond these are dropped: half a minute of 300 searches a second, and some tens of
 # megabytes, while the database takes none.
@@ -48,13 +48,21 @@ def uncounted(_rows: int) -> None:
     """Who looks away."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """A search that is to be written: its row but for what is made of the question."""
+class _Waiting(NamedTuple):
+    """A search that is to be written; of its answer no text is held. ``at`` is in epoch seconds."""
 
     project_id: int
+    at: float
     query: str
-    row: dict[str, Any]
+    k: int
+    scopes: Sequence[str] | None
+    filtered: bool
+    next_page: bool
+    hit_count: int
+    abstained: bool
+    degraded: tuple[Degraded, ...]
+    profile: ProfileRef
+    took_ms: float
 
 
 class SearchesLater:
@@ -90,13 +98,26 @@ class SearchesLater:
 
     def _queued(self, request: SearchRequest, outcome: Outcome, *, project_id: int) -> bool:
         """Whether there was place for it."""
-        query = "" if self._queries == "off" else request.query
+        search = _Waiting(
+            project_id=project_id,
+            at=time.time(),
+            query="" if self._queries == "off" else request.query,
+            k=request.k,
+            scopes=request.scopes,
+            filtered=request.filter is not None or request.path_prefix is not None,
+            next_page=request.cursor is not None,
+            hit_count=len(outcome.hits),
+            abstained=outcome.abstained,
+            degraded=outcome.degraded,
+            profile=outcome.profile,
+            took_ms=outcome.took_ms,
+        )
         with self._lock:
-            chars = self._chars + len(query)
+            chars = self._chars + len(search.query)
             if len(self._waiting) >= MOST_WAITING or chars > MOST_WAITING_CHARS:
                 return False
             self._chars = chars
-            self._waiting.append(_Waiting(project_id, query, _row(request, outcome)))
+            self._waiting.append(search)
         return True
 
     def _write_all(self) -> None:
@@ -125,16 +146,15 @@ class SearchesLater:
 
     def _write(self, searches: Sequence[_Waiting], *, project_id: int) -> None:
         with self._database.transaction(projects=[project_id], settings=WRITING) as connection:
-            rows = [search.row for search in searches]
-            if self._queries != "off":
-                key = _key(connection, project_id)
-                rows = [
-                    search.row | self._asked(asked_query(search.query), key) for search in searches
-                ]
+            key = None if self._queries == "off" else _key(connection, project_id)
+            rows = [_row(search) | self._asked(search.query, key) for search in searches]
             store.record_searches(connection, rows, project_id=project_id)
 
-    def _asked(self, query: str, key: bytes) -> dict[str, str]:
-        """What is kept of a question."""
+    def _asked(self, query: str, key: bytes | None) -> dict[str, str]:
+        """What is kept of a question; without a key nothing."""
+        if key is None:
+            return {}
+        query = asked_query(query)
         kept = {"query_hash": query_hash(query, key=key).hex()}
         if self._queries == "text":
             from lastro.masking import mask  # a search by the command need not wait for its forms
@@ -201,21 +221,21 @@ class SearchLog:
             )
 
 
-def _row(request: SearchRequest, outcome: Outcome) -> dict[str, Any]:
-    """What is kept of a search beside its question: no value of its filter, and no text."""
+def _row(search: _Waiting) -> dict[str, Any]:
+    """What is kept of a search beside its question: no value of its filter."""
     return {
-        "at": datetime.now(UTC).isoformat(),
+        "at": datetime.fromtimestamp(search.at, UTC).isoformat(),
         "id": str(uuid.uuid4()),
-        "k": request.k,
-        "scopes": None if request.scopes is None else sorted(set(request.scopes)),
-        "filtered": request.filter is not None or request.path_prefix is not None,
-        "next_page": request.cursor is not None,
-        "hit_count": len(outcome.hits),
-        "abstained": outcome.abstained,
-        "degraded": sorted({part.reason for part in outcome.degraded}),
-        "profile_name": outcome.profile.name,
-        "profile_version": outcome.profile.version,
-        "took_ms": outcome.took_ms,
+        "k": search.k,
+        "scopes": None if search.scopes is None else sorted(set(search.scopes)),
+        "filtered": search.filtered,
+        "next_page": search.next_page,
+        "hit_count": search.hit_count,
+        "abstained": search.abstained,
+        "degraded": sorted({part.reason for part in search.degraded}),
+        "profile_name": search.profile.name,
+        "profile_version": search.profile.version,
+        "took_ms": search.took_ms,
     }
 
 
