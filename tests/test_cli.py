@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -128,6 +129,22 @@ def lastro(
 PRINT_NOTHING = {"lastro serve"}
 
 
+def all_commands() -> Iterator[Any]:
+    """Every command and group."""
+    found = [typer.main.get_command(app)]
+    while found:
+        yield (command := found.pop())
+        found.extend(getattr(command, "commands", {}).values())
+
+
+def test_a_command_may_be_called_without_any_of_its_options():
+    for command in all_commands():
+        context = typer.Context(command)
+        for param in command.params:
+            default = param.get_default(context)
+            assert default is None or param.type_cast_value(context, default) is not None, param
+
+
 def registered() -> dict[str, set[str]]:
     """Every command with its options, but those that all have."""
     found: dict[str, set[str]] = {}
@@ -194,6 +211,12 @@ def test_no_command_waits_for_what_only_another_needs():
     ).stdout.split()
     assert "lastro.search" in said
     assert not {f"lastro.{name}" for name in idle} & set(said)
+
+
+def test_a_usage_error_is_one_line(capsys: pytest.CaptureFixture[str]):
+    assert main(["keys", "create"]) == 2
+    first, *_ = capsys.readouterr().err.splitlines()
+    assert first == "error: Missing option '--role'. Choose from: viewer, editor, maintainer, admin"
 
 
 def test_the_release_is_told(capsys: pytest.CaptureFixture[str]):

@@ -607,6 +607,13 @@ def test_an_error_within_a_line_of_the_server_is_left_out(
     assert "hunter2" not in log.getvalue()
 
 
+def test_a_line_of_the_server_has_no_second_form_for_a_terminal(log: io.StringIO) -> None:
+    extra = {"color_message": "began \x1b[36m%d\x1b[0m", "status": 200}
+    logging.getLogger("uvicorn.error").info("began %d", 7, extra=extra)
+    [told] = lines(log)
+    assert told.keys() == {"level", "logger", "message", "at", "status"}
+
+
 def test_lines_for_people_hold_what_those_for_programs_do(
     log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:

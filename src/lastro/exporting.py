@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 
 from lastro import store
@@ -37,12 +38,13 @@ def export_project(database: Database, slug: str, write: Write, *, vectors: bool
         held = _vectors(connection) if vectors else None
         write(digest.add(header_line(Header(project=slug, vectors=held))))
         for kind in TABLES:
-            rows = store.archived_rows(
+            found = store.archived_rows(
                 connection, kind, project_id=project.id, vectors=held is not None
             )
-            for row in rows:
-                write(digest.add(row.encode("utf-8") + b"\n"))
-                counts[kind] += 1
+            with closing(found) as rows:  # where one is not taken, too: else all is locked
+                for row in rows:
+                    write(digest.add(row.encode("utf-8") + b"\n"))
+                    counts[kind] += 1
     end = digest.end()
     write(to_line({"end": end}))
     return Exported(

@@ -120,9 +120,10 @@ def wait(
 ) -> int:
     """Return when a job is over; the exit code says how it ended."""
     with build(load_settings()) as lastro:
-        if not lastro.workers().live:
+        jobs = lastro.jobs(project)
+        if jobs.get(id_).state not in OVER and not lastro.workers().live:
             _warn_of_no_worker()
-        job = lastro.jobs(project).wait(id_, timeout_s=timeout_s)
+        job = jobs.wait(id_, timeout_s=timeout_s)
     print_job(job, format_)
     return _exit_code(job)
 

@@ -148,7 +148,7 @@ def _format_of(words: Sequence[str]) -> Format:
 def _usage_error(error: typer.TyperException) -> InvalidInput:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "lastro"
-    return InvalidInput(error.format_message(), remedy=f"see `{command} --help`")
+    return InvalidInput(" ".join(error.format_message().split()), remedy=f"see `{command} --help`")
 
 
 def _internal_error(error: Exception) -> LastroError:

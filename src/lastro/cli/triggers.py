@@ -24,6 +24,7 @@ from lastro.wire import to_json
 
 HERE = "."
 MIN_INTERVAL_S = 0.1
+DEFAULT_PACE = Pace()
 
 hook_app = typer.Typer(help="Index in the background after each commit, by hooks of Git.")
 FolderArgument = Annotated[str, typer.Argument(metavar="[PATH]", help="The repository's folder.")]
@@ -40,7 +41,7 @@ def watch(
     ] = False,
     interval_s: Annotated[
         float, typer.Option("--interval", metavar="S", help="Seconds between two looks.")
-    ] = Pace.interval_s,
+    ] = DEFAULT_PACE.interval_s,
     format_: FormatOption = Format.TABLE,
 ) -> int:
     """Index a folder now and whenever it moved, until Ctrl-C or SIGTERM."""

@@ -3,6 +3,7 @@
 import logging.config
 import sys
 from types import TracebackType
+from typing import Any
 
 from pythonjsonlogger.json import JsonFormatter
 
@@ -65,6 +66,11 @@ class PlaceAlone(logging.Filter):
 
 class JsonLines(JsonFormatter):
     """A JSON object a line."""
+
+    def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
+        """Without the form of a message that uvicorn means for a terminal."""
+        log_data.pop("color_message", None)
+        return super().process_log_record(log_data)
 
     def formatException(self, ei: Caught) -> str:  # noqa: N802 - logging's name
         """The place alone."""

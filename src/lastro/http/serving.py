@@ -177,7 +177,7 @@ def _bound(host: str, port: int) -> socket:
         bound = create_server((host, port), family=AF_INET6 if ":" in host else AF_INET)
     except OSError as error:
         raise ConfigError(
-            f"the service cannot listen on {host}, port {port}: {error.strerror}",
+            f"the service cannot listen on {host}, port {port}: {os.strerror(error.errno or 0)}",
             remedy="stop what listens there, or set another port",
         ) from error
     bound.set_inheritable(True)

@@ -1,6 +1,6 @@
 """A project's rows as lines of JSON, and back."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from psycopg.sql import SQL, Composable, Identifier
@@ -21,10 +21,10 @@ def table_fields(connection: AppConnection, kind: str) -> list[str]:
 
 def archived_rows(
     connection: AppConnection, kind: str, *, project_id: int, vectors: bool
-) -> Iterator[str]:
+) -> Generator[str]:
     """A project's rows of a kind as JSON, in the order of their key, one at a time in memory.
 
-    The connection does nothing else until the last one was taken.
+    The connection does nothing else until the last one was taken, or this is closed.
     """
     table = TABLES[kind]
     fields: list[Composable] = [
