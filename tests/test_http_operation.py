@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -115,7 +116,15 @@ def figures(service: Service) -> dict[str, float]:
 @contextmanager
 def logged() -> Iterator[io.StringIO]:
     """What the service writes to stderr as JSON; afterwards the log is as it was."""
-    names = ("", "lastro.http", "uvicorn", "uvicorn.error", "psycopg.pool", "asyncio")
+    names = (
+        "",
+        "lastro.http",
+        "uvicorn",
+        "uvicorn.error",
+        "uvicorn.access",
+        "psycopg.pool",
+        "asyncio",
+    )
     loggers = [logging.getLogger(name) for name in names]
     before = [(one.level, one.handlers[:], one.filters[:], one.propagate) for one in loggers]
     written = io.StringIO()
@@ -586,7 +595,8 @@ def test_a_process_of_several_that_does_not_start_writes_no_traceback(
     monkeypatch.setenv("LASTRO_HOME", str(tmp_path))
     monkeypatch.setenv("LASTRO_DATABASE_URL", "postgresql://clerk:hunter2@127.0.0.1:1/lastro")
     monkeypatch.setenv("LASTRO_EMBEDDER", "deterministic")
-    monkeypatch.setattr("multiprocessing.parent_process", lambda: "the one that watches")
+    watching = SimpleNamespace(join=threading.Event().wait)  # it lives on
+    monkeypatch.setattr("multiprocessing.parent_process", lambda: watching)
     monkeypatch.setattr("sys.stderr", log)  # where a process sets up its log
     with pytest.raises(SystemExit) as ended:
         serving.service()
@@ -605,6 +615,15 @@ def test_an_error_within_a_line_of_the_server_is_left_out(
     logging.getLogger("uvicorn.error").error(*said, error)
     assert lines(log)[0]["logger"] == "uvicorn.error"
     assert "hunter2" not in log.getvalue()
+
+
+def test_the_server_has_no_line_of_its_own_for_a_request(
+    log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uvicorn.Config("a:service", access_log=False, log_config=None)
+    monkeypatch.setattr("sys.stderr", log)
+    set_up_log("json")  # as a process does once its server is set up
+    assert not logging.getLogger("uvicorn.access").hasHandlers()
 
 
 def test_a_line_of_the_server_has_no_second_form_for_a_terminal(log: io.StringIO) -> None:

@@ -42,6 +42,8 @@ def set_up_log(form: str) -> None:
             "loggers": {
                 "lastro.http": {"level": "INFO"},
                 "uvicorn": {"level": "INFO", "handlers": []},
+                # Its line of a request has the path, and paths hold names; ours has the route.
+                "uvicorn.access": {"propagate": False, "handlers": []},
                 # Its connections come and go; what that means is in the answers.
                 "psycopg.pool": {"level": "ERROR"},
                 # They write out errors: of tasks that nobody waited for, of a start that fails.
