@@ -351,6 +351,23 @@ def test_repair_alone_completes_without_reading_the_repository(bench, tmp_path) 
     assert {row[10] for row in bench.rows()} == {"complete"}
 
 
+def test_progress_counts_files_and_rows_that_lack_vectors_from_the_beginning(
+    bench, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr("lastro.writing.REPAIR_CHUNKS", 1)
+    commit(tmp_path, {"docs/a.md": "# A\n\nOne poison.\n", "docs/b.md": "# B\n\nTwo poison.\n"})
+    bench.embedder = Counting(poison="poison")
+    bench.index(tmp_path)
+    bench.embedder = Counting()
+    commit(tmp_path, {"docs/b.md": "# B\n\nOther.\n", "docs/c.md": "# C\n\nThree.\n"})
+    seen: list[tuple[int, int]] = []
+    bench.index(tmp_path, progress=lambda done, total: seen.append((done, total)))
+    # Two files are stored, and two rows lacked a vector, of which one went with its file.
+    assert {total for _, total in seen} == {4}
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert seen[-1] == (4, 4)
+
+
 def test_a_repaired_row_has_the_vector_that_a_fresh_index_makes(bench, tmp_path) -> None:
     commit(tmp_path, {"docs/a.md": "# A\n\n## Deep\n\npoison\n"})
     bench.embedder = Counting(poison="poison")

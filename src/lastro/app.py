@@ -5,7 +5,7 @@ of imports that a search need not wait for.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
@@ -307,14 +307,17 @@ class App:
         return report
 
     def repair(
-        self, project: str | None = None, *, step: Callable[[int], None] | None = None
+        self, project: str | None = None, *, progress: Progress | None = None
     ) -> IndexReport:
         """Embed what earlier runs could not; see ``lastro.indexing.repair`` for errors."""
         from lastro import indexing
         from lastro.self_calibration import watch_over
 
         report = indexing.repair(
-            self.database, self.project_name(project), writer=self.writer(), step=step
+            self.database,
+            self.project_name(project),
+            writer=self.writer(),
+            progress=progress or _unseen,
         )
         if report.embedding.available:
             watch_over(self.engine, project=report.project)

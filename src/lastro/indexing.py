@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import count
@@ -29,6 +29,7 @@ from lastro.sources.listing import (
     list_place,
     open_listing,
 )
+from lastro.stages import FilesThenRows
 from lastro.store import Project, SourceKind, StoredDocument
 from lastro.turns import turn
 from lastro.types import DEFAULT_REF, DocumentCounts, FileNote, IndexReport, IndexRequest, Progress
@@ -133,7 +134,7 @@ def index(
     check_request(request)
     if request.repair:
         slug = request.project or project_of_place(database, place)
-        return repair(database, slug, writer=writer)
+        return repair(database, slug, writer=writer, progress=progress)
     writer.require_embedder()
     listing = _list(request, place, clones=clones, patterns=patterns)
     name = place.name if isinstance(place, Address) else folder_slug(listing.root)
@@ -151,13 +152,11 @@ def index(
             # The index holds documents of docs/: their absence now must not pull in other files.
             listing = list_again(listing, patterns=replace(patterns, whole_tree=False))
         target = _Target(project=project, source=source, listing=listing)
+        stages = _stages(database, project.id, progress=progress)
         documents = _bring_up_to_date(
-            database, request, target, stored, writer=writer, progress=progress
+            database, request, target, stored, writer=writer, progress=stages.file
         )
-        files = len(listing.files)
-        # Every file is stored; who looks on may still stop the run between two batches.
-        writer.repair(project.id, step=lambda _rows: progress(files, files))
-        writer.finish()
+        _repair(writer, project, stages)
         return _report(
             database,
             writer,
@@ -203,20 +202,28 @@ def _bring_up_to_date(
     return documents
 
 
-def repair(
-    database: Database, slug: str, *, writer: Writer, step: Callable[[int], None] | None = None
-) -> IndexReport:
-    """Embed what earlier runs could not; ``step`` hears of each batch how many rows it had.
-
-    Errors: NotFound, EmbedderMismatch.
-    """
+def repair(database: Database, slug: str, *, writer: Writer, progress: Progress) -> IndexReport:
+    """Embed what earlier runs could not. Errors: NotFound, EmbedderMismatch."""
     started = time.perf_counter()
     writer.require_embedder()
     project = project_named(database, slug)
     with turn(database, project.id):
-        writer.repair(project.id, step=step)
-        writer.finish()
+        stages = _stages(database, project.id, progress=progress)
+        _repair(writer, project, stages)
         return _report(database, writer, project=project, started=started)
+
+
+def _repair(writer: Writer, project: Project, stages: FilesThenRows) -> None:
+    writer.repair(project.id, step=stages.next_rows)
+    if writer.failure is None:
+        stages.end()
+    writer.finish()
+
+
+def _stages(database: Database, project_id: int, *, progress: Progress) -> FilesThenRows:
+    with database.transaction(projects=[project_id]) as connection:
+        rows = store.count_without_vector(connection, project_id)
+    return FilesThenRows(progress=progress, rows=rows)
 
 
 def refresh_statistics(database: Database, slug: str) -> None:

@@ -162,14 +162,7 @@ class JobRun:
         return Done(outcome="done" if is_whole else "partial", report=index_report_json(report))
 
     def _repair(self) -> Done:
-        progress, rows = self._progress(), 0
-
-        def step(batch: int) -> None:
-            nonlocal rows
-            progress(rows, None)
-            rows += batch
-
-        made = self.app.repair(self.project.slug, step=step).embedding
+        made = self.app.repair(self.project.slug, progress=self._progress()).embedding
         if made.embedded:
             self._resolve_gaps()
         return Done(
@@ -255,7 +248,7 @@ class NotedProgress:
     run: JobRun
     noted_at: float = field(default_factory=time.monotonic)
 
-    def __call__(self, done: int, total: int | None) -> None:
+    def __call__(self, done: int, total: int) -> None:
         """Work done, and all there is to do. Errors: Stopped."""
         run = self.run
         run.stop()

@@ -18,6 +18,7 @@ from lastro.sources.addresses import repository_of
 from lastro.sources.clones import Clones
 from lastro.sources.files import FilePatterns
 from lastro.sources.git import check_ref
+from lastro.stages import OneAfterTheOther
 from lastro.store import Project, Source
 from lastro.types import (
     DEFAULT_REF,
@@ -82,6 +83,7 @@ def _reindex(
     clones: Clones | None,
 ) -> IndexReport:
     started = time.perf_counter()
+    onward = OneAfterTheOther(progress=progress)
     reports: list[IndexReport] = []
     failures: list[LastroError] = []
     for source in plan.sources:
@@ -92,15 +94,16 @@ def _reindex(
                 _of_source(source, request, project=plan.project.slug),
                 writer=writer,
                 patterns=patterns,
-                progress=progress,
+                progress=onward,
                 clones=clones,
             )
         except (ConfigError, InvalidInput, NotFound, RemoteError) as error:
             failures.append(error)
         else:
             reports.append(report)
+        onward.next()
     documents = [report.documents for report in reports]
-    documents += _kept(database, plan, writer=writer, rebuild=request.rebuild, progress=progress)
+    documents += _kept(database, plan, writer=writer, rebuild=request.rebuild, progress=onward)
     if failures:
         raise _together(failures)
     with database.transaction(projects=[plan.project.id]) as connection:

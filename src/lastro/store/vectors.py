@@ -163,6 +163,14 @@ def fill_vectors(
     index_words(connection)  # a row that moved enters every index again
 
 
+def count_without_vector(connection: AppConnection, project_id: int) -> int:
+    """How many rows of a project's incomplete documents lack their vector."""
+    row = connection.execute(
+        load_queries("vectors")["count_without_vector"], {"project_id": project_id}
+    ).fetchone()
+    return 0 if row is None else int(row[0])
+
+
 def complete_documents(
     connection: AppConnection, project_id: int, *, blank: Sequence[UUID]
 ) -> None:

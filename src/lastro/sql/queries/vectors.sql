@@ -96,6 +96,13 @@ WHERE d.project_id = %(project_id)s AND d.state = 'incomplete' AND c.embedding_m
 ORDER BY c.document_id, c.ordinal
 LIMIT %(limit)s;
 
+-- name: count_without_vector
+-- Rows of incomplete documents that have none; index documents_incomplete_idx.
+SELECT count(*)
+FROM lastro.documents AS d
+JOIN lastro.chunks AS c ON c.project_id = d.project_id AND c.document_id = d.id
+WHERE d.project_id = %(project_id)s AND d.state = 'incomplete' AND c.embedding_model IS NULL;
+
 -- name: set_embeddings
 -- Index chunks_pkey.
 UPDATE lastro.chunks AS c
