@@ -284,6 +284,14 @@ def test_a_pool_whose_connections_are_all_in_use_says_so(owner_url: str) -> None
 # --- errors by what happened
 
 
+def test_a_pool_that_was_closed_says_so(owner_url: str) -> None:
+    database = Database(owner_url)
+    with database:
+        pass
+    with pytest.raises(DatabaseUnavailable, match="are closed"), database.session():
+        pass
+
+
 def test_a_statement_beyond_its_time_is_stopped_and_the_connection_goes_on(
     owner_url: str,
 ) -> None:

@@ -16,7 +16,7 @@ from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 from psycopg.sql import SQL
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from lastro.db.translation import APP_ROLE, BE_OWNER, translated
 from lastro.db.work import Work, current_work
@@ -175,6 +175,10 @@ class Database:
         first_s = min(PATIENCE_S, limit_s)
         try:
             return self._pool.getconn(first_s)
+        except PoolClosed as error:
+            raise DatabaseUnavailable(
+                "the connections of this process are closed", remedy="open the database again"
+            ) from error
         except PoolTimeout:
             self._try_connection()
         try:
