@@ -130,15 +130,16 @@ def _cpu_s(process: psutil.Process) -> float:
 
 def _postgres_s() -> float:
     """Of every PostgreSQL of the machine that still runs: the pool's connections stay."""
-    return sum(
-        one.info["cpu_times"].user + one.info["cpu_times"].system
-        for one in psutil.process_iter(["name", "cpu_times"])
-        if one.info["name"] == "postgres"
-    )
+    found = [one for one in psutil.process_iter(["name"]) if one.info["name"] == "postgres"]
+    return sum(map(_used_s, found))
 
 
 def _used_s(process: psutil.Process) -> float:
-    used = process.cpu_times()
+    """Of a process, 0 once it is gone."""
+    try:
+        used = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
     return used.user + used.system
 
 

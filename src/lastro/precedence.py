@@ -43,16 +43,20 @@ def behind_others() -> Generator[None]:
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), before)
 
 
-def let_follow(pid: int, *, connection: int) -> None:
+def let_follow(pid: int, *, connection: int) -> int:
     """Let a server's process have this thread's niceness: it does the thread's work.
 
     ``pid`` is what the server calls its process behind the socket ``connection``. It is asked only
     of a process of this machine, a child of the one that listens there; where the system does not
-    allow it, as for a server of another user, all stays as it is.
+    allow it, as for a server of another user, all stays as it is. Returns the niceness that the
+    process has now, this thread's where it is none of this machine.
     """
     with suppress(OSError):
         if _parent(pid) == _listener(connection):
-            os.setpriority(os.PRIO_PROCESS, pid, niceness())
+            with suppress(PermissionError):
+                os.setpriority(os.PRIO_PROCESS, pid, niceness())
+            return os.getpriority(os.PRIO_PROCESS, pid)
+    return niceness()
 
 
 def _listener(connection: int) -> int | None:

@@ -73,10 +73,8 @@ class _Following(Connection[TupleRow]):
 
     def follow(self) -> None:
         """Let the server's own process work behind others where this thread does."""
-        wanted = niceness()
-        if wanted != self.niceness:
-            self.niceness = wanted
-            let_follow(self.info.backend_pid, connection=self.fileno())
+        if niceness() != self.niceness:
+            self.niceness = let_follow(self.info.backend_pid, connection=self.fileno())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

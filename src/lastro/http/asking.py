@@ -14,7 +14,7 @@ def principal_of(request: Request) -> Principal | None:
     return getattr(request.state, "principal", None)
 
 
-def is_known(request: Request) -> bool:
+def showed_key(request: Request) -> bool:
     """Whether the request showed a key that holds, or everyone is let in."""
     return principal_of(request) is not None or getattr(request.state, "is_open", False)
 

@@ -18,7 +18,7 @@ from lastro.app import App
 from lastro.errors import InvalidInput, LastroError, NotFound
 from lastro.http.administration import add_administration_routes
 from lastro.http.answers import fails_inside, refusal
-from lastro.http.asking import is_known
+from lastro.http.asking import showed_key
 from lastro.http.bodies import not_understood
 from lastro.http.entities import add_entity_routes
 from lastro.http.gaps import add_gap_routes
@@ -128,7 +128,7 @@ def _tell_errors(service: FastAPI) -> None:
 
 
 def _refused(request: Request, error: LastroError) -> Response:
-    is_told = is_known(request) or not fails_inside(error)
+    is_told = showed_key(request) or not fails_inside(error)
     note_error(request, error, is_told=is_told)
     return refusal(error, request_id=request_id_of(request), is_told=is_told)
 

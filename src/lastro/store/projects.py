@@ -87,12 +87,12 @@ def find_project(connection: AppConnection, slug: str) -> Project:
     """The project called ``slug``. Errors: NotFound, also where work keeps to another one."""
     with connection.cursor(row_factory=class_row(Project)) as cursor:
         found = cursor.execute(load_queries("projects")["find_project"], {"slug": slug}).fetchone()
-    if found is None or not is_known(found.id):
+    if found is None or not is_within_work(found.id):
         raise no_such_project(slug)
     return found
 
 
-def is_known(project_id: int) -> bool:
+def is_within_work(project_id: int) -> bool:
     """Whether present work, which may keep to one project, knows of this one."""
     return own_project() in {None, project_id}
 

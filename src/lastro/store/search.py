@@ -15,7 +15,7 @@ from lastro.db.pool import AppConnection
 from lastro.filters import Predicate
 from lastro.lexical_sql import Expression, LexicalScore
 from lastro.sql import load_queries
-from lastro.store.projects import Project, is_known, no_such_project
+from lastro.store.projects import Project, is_within_work, no_such_project
 from lastro.store.vectors import ActiveEmbedder
 from lastro.types import LanguageStatistics, Scope
 
@@ -100,7 +100,7 @@ def opening(
     """
     query = load_queries("search")["opening"]
     row = connection.execute(query, {"slug": slug}, prepare=True).fetchone()
-    if row is None or not is_known(row[0]):
+    if row is None or not is_within_work(row[0]):
         raise no_such_project(slug)
     active = None
     if row[3] is not None:
