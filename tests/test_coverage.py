@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +10,13 @@ import psycopg
 import pytest
 from repositories import commit, git, write
 
+from lastro import store
 from lastro.app import App, build
 from lastro.chunk_settings import ChunkSettings
 from lastro.config import Settings
 from lastro.errors import NotFound
+from lastro.projects import project_id_of
+from lastro.store import AppConnection
 from lastro.types import Coverage, IndexRequest, ScopeCoverage
 
 FILES: dict[str, str | bytes | None] = {
@@ -256,3 +260,21 @@ def test_a_later_run_that_did_not_finish_leaves_the_revision_of_the_one_before(
 def test_a_project_that_is_not_there_is_not_found(app: App):
     with pytest.raises(NotFound):
         app.coverage("atlantis")
+
+
+def test_a_run_that_ends_while_it_is_looked_for_is_told(
+    app: App, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexed(app, repository)
+    is_locked, project_id = store.project_is_locked, project_id_of(app.database, "coast")
+    with ExitStack() as run:
+        turn = run.enter_context(app.database.reserved())
+        store.lock_project(turn, project_id)
+
+        def looked(connection: AppConnection, project: int) -> bool:
+            found = is_locked(connection, project)
+            run.close()
+            return found
+
+        monkeypatch.setattr(store, "project_is_locked", looked)
+        assert app.coverage("coast").running is True

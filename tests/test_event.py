@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lastro.errors import InvalidInput
 from lastro.event import (
     MAX_CONTENT_BYTES,
+    MAX_GIVEN_SEQ,
     MAX_ID_BYTES,
     MAX_PAYLOAD_BYTES,
     MAX_SEQ,
@@ -61,6 +62,13 @@ def test_what_is_no_event_is_refused_with_its_id_and_field(
         event(**changes)
 
 
+def test_a_line_leaves_numbers_for_those_that_follow() -> None:
+    highest, above = read_events([line(seq=MAX_GIVEN_SEQ), line(seq=MAX_GIVEN_SEQ + 1)])
+    assert isinstance(highest, ReadLine)
+    assert isinstance(above, RefusedLine)
+    assert "leaves no number for those that follow" in above.reason
+
+
 @pytest.mark.parametrize("content", ["", " ", "\0", "x" * 2**20])
 def test_any_content_may_be_said(content: str) -> None:
     assert event(content=content).content == content
@@ -96,7 +104,7 @@ JSON = st.recursive(
 
 @given(
     content=st.text(),
-    seq=st.none() | st.integers(0, MAX_SEQ),
+    seq=st.none() | st.integers(0, MAX_GIVEN_SEQ),
     payload=st.none() | st.dictionaries(st.text(), JSON, max_size=3),
     time=st.none() | st.datetimes(timezones=st.just(UTC)),
 )

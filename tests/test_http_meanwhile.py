@@ -33,6 +33,7 @@ BODIES: dict[Route, tuple[str, object]] = {
     ("PUT", f"{AT}/entities/{{entity}}"): ("/entities/rope", ENTRY),
     ("POST", f"{AT}/entities/import"): ("/entities/import", {"key": "rope", **ENTRY}),
     ("POST", f"{AT}/gaps/dismiss"): ("/gaps/dismiss", {"ids": ["0ff11fc8"]}),
+    ("POST", f"{AT}/gaps/reopen"): ("/gaps/reopen", {"ids": ["0ff11fc8"]}),
     ("POST", f"{AT}/gaps/resolve"): ("/gaps/resolve", {}),
     ("POST", f"{AT}/gaps/{{gap}}/accept"): ("/gaps/0ff11fc8/accept", {"unanswerable": True}),
     ("PATCH", f"{AT}/rules"): ("/rules", RULE),

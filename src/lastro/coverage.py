@@ -10,7 +10,7 @@ from lastro import store
 from lastro.db.pool import Database
 from lastro.errors import LastroError
 from lastro.indexing import plan_changes
-from lastro.projects import project_sources
+from lastro.projects import project_named
 from lastro.session_rows import is_current
 from lastro.sources.clones import Clones
 from lastro.sources.files import FilePatterns, Listing
@@ -58,10 +58,14 @@ def coverage(
     ``fingerprint`` is the present pipeline's: documents made by another are stale.
     Errors: NotFound for the project. A source that cannot be read is a value, not an error.
     """
-    tenant, sources = project_sources(database, project)
-    with database.transaction(projects=[tenant.id]) as connection:
+    tenant = project_named(database, project)
+    with database.session() as connection:
+        was_running = store.project_is_locked(connection, tenant.id)
+    # A run that works in the moment of which all of this tells is seen before it or in it.
+    with database.transaction(projects=[tenant.id], snapshot=True) as connection:
+        running = was_running or store.project_is_locked(connection, tenant.id)
+        sources = store.project_sources(connection, tenant.id)
         counts = store.scope_counts(connection, tenant.id)
-        running = store.project_is_locked(connection, tenant.id)
         sessions = store.session_states(connection, tenant.id)
         stored = {
             source.name: store.source_documents(

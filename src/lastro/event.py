@@ -30,8 +30,8 @@ MAX_CONTENT_BYTES = 8 * 2**20
 MAX_PAYLOAD_BYTES = 8 * 2**20
 # In UTF-8; what has fewer characters need not be encoded to know its size.
 MOST_BYTES_A_CHAR = 4
-# A bigint.
-MAX_SEQ = 2**63 - 1
+# A bigint. What a line says is half of it at most, so that numbers are left for those that follow.
+MAX_SEQ, MAX_GIVEN_SEQ = 2**63 - 1, 2**62 - 1
 # As much of a first question as names a session.
 TITLE_CHARS = 100
 # One for all: making an encoder takes as long as a small payload.
@@ -330,6 +330,12 @@ def parse_event(said: object) -> Event:
     missing = next((name for name in ("session", "id", "type") if values.get(name) is None), None)
     if missing is not None:
         raise InvalidInput(f"{about}there is no {missing}")
+    seq = values.get("seq")
+    if isinstance(seq, int) and seq > MAX_GIVEN_SEQ:
+        raise InvalidInput(
+            f"{about}seq is above {MAX_GIVEN_SEQ:,}, and leaves no number for those that follow",
+            remedy="number from 0, or leave it out",
+        )
     given: dict[str, Any] = {"seq": None}
     given |= {name: value for name, value in values.items() if value is not None}
     if "time" in given:
