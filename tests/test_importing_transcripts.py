@@ -137,7 +137,7 @@ def test_the_command_tells_masked_secrets_refused_lines_and_their_files(
     code = main(["sessions", "import", str(file), "--format", "openai"])
     printed = capsys.readouterr()
     assert code == EXIT_PARTIAL
-    assert "6 added, 0 there already, 1 refused; 1 secrets masked" in printed.out
+    assert "6 added, 0 there already, 1 refused; 1 secret masked" in printed.out
     assert f"{file}:7: the last line is broken off" in printed.err.replace("\n", "")
     assert main(["sessions", "import", str(file), "--format", "openai", "--format", "json"])
     assert json.loads(capsys.readouterr().out)["events"]["masked"] == 1

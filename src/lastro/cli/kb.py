@@ -23,7 +23,7 @@ from lastro.cli.output import (
     visible,
 )
 from lastro.cli.reading import opened
-from lastro.cli.tables import moment, pairs, table
+from lastro.cli.tables import lacking, moment, pairs, table
 from lastro.config import load_settings
 from lastro.entity import STATUSES, Entity, EntityReport, entity_json
 from lastro.errors import EXIT_DONE, InvalidInput
@@ -58,7 +58,7 @@ def import_(
     code = warn_of_refused(report.entries.refused)
     if report.embedding.reason is not None:
         print_warning(
-            f"{report.embedding.skipped} texts have no vector ({report.embedding.reason}); "
+            f"{lacking(report.embedding.skipped, report.embedding.reason)}; "
             "complete them by importing the file again"
         )
     if format_ is Format.JSON:

@@ -14,6 +14,7 @@ from lastro.app import build
 from lastro.cli.options import Format, FormatOption
 from lastro.cli.output import escaped, forget, print_data, print_json, print_warning
 from lastro.cli.reading import STREAM, opened
+from lastro.cli.tables import lacking
 from lastro.config import load_settings
 from lastro.errors import EXIT_FAILED, Conflict, InvalidInput
 from lastro.wire import to_json
@@ -70,7 +71,7 @@ def import_(
     embedding = imported.embedding
     if embedding.reason is not None:
         print_warning(
-            f"{embedding.skipped} texts have no vector ({embedding.reason}); complete them with "
+            f"{lacking(embedding.skipped, embedding.reason)}; complete them with "
             f"`lastro index --repair --project {imported.project}`"
         )
     if format_ is Format.JSON:

@@ -26,7 +26,7 @@ from lastro.cli.output import (
     visible,
 )
 from lastro.cli.reading import STREAM
-from lastro.cli.tables import moment, pairs, table
+from lastro.cli.tables import counted, lacking, moment, pairs, table
 from lastro.config import load_settings
 from lastro.errors import EXIT_DONE, Conflict, InvalidInput
 from lastro.event import (
@@ -175,7 +175,7 @@ def _payload(text: str | None) -> Any:
 
 def _counted(counts: EventCounts) -> str:
     refused = f", {len(counts.refused)} refused" if counts.refused else ""
-    masked = f"; {counts.masked} secrets masked" if counts.masked else ""
+    masked = f"; {counted(counts.masked, 'secret')} masked" if counts.masked else ""
     return f"{counts.added} added, {counts.unchanged} there already{refused}{masked}"
 
 
@@ -289,7 +289,7 @@ def _print_report(report: SessionReport, format_: Format) -> int:
     code = EXIT_DONE if report.events is None else warn_of_refused(report.events.refused)
     if report.embedding.reason is not None:
         print_warning(
-            f"{report.embedding.skipped} texts have no vector ({report.embedding.reason}); "
+            f"{lacking(report.embedding.skipped, report.embedding.reason)}; "
             "complete them with `lastro sessions index`"
         )
     if format_ is Format.JSON:

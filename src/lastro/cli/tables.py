@@ -166,6 +166,11 @@ def counted(count: int, thing: str) -> str:
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
+def lacking(skipped: int, reason: str) -> str:
+    """How many texts have no vector, and why."""
+    return f"without a vector: {counted(skipped, 'text')} ({reason})"
+
+
 STATUS_STYLES: Mapping[str, str] = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 

@@ -28,7 +28,7 @@ from lastro.cli.output import (
     stdout,
     text_width,
 )
-from lastro.cli.tables import report_lines
+from lastro.cli.tables import lacking, report_lines
 from lastro.config import load_settings
 from lastro.errors import EXIT_DONE, EXIT_PARTIAL, InvalidInput
 from lastro.precedence import behind_others
@@ -132,7 +132,7 @@ def _print_report(report: IndexReport, format_: Format) -> int:
     if report.embedding.reason is not None:
         why = "" if report.embedding.available else "; `lastro doctor` says what is wrong"
         print_warning(
-            f"{report.embedding.skipped} texts have no vector ({report.embedding.reason}){why}; "
+            f"{lacking(report.embedding.skipped, report.embedding.reason)}{why}; "
             "complete them with `lastro index --repair`"
         )
     if format_ is Format.JSON:
