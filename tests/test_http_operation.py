@@ -50,8 +50,9 @@ from lastro.http.metrics import Metrics
 from lastro.http.service import make_service
 from lastro.http_settings import HttpSettings
 from lastro.ollama_settings import OllamaSettings
+from lastro.readiness import Look
 from lastro.sql import load_migrations
-from lastro.types import IndexRequest
+from lastro.types import Check, IndexRequest
 
 SEARCH = "/api/projects/harbour/rag/search"
 PAGES = {
@@ -128,13 +129,15 @@ def logged() -> Iterator[io.StringIO]:
     loggers = [logging.getLogger(name) for name in names]
     before = [(one.level, one.handlers[:], one.filters[:], one.propagate) for one in loggers]
     written = io.StringIO()
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("sys.stderr", written)
-        set_up_log("json")
-        yield written
-    for logger, (level, handlers, filters, propagate) in zip(loggers, before, strict=True):
-        logger.setLevel(level)
-        logger.handlers[:], logger.filters[:], logger.propagate = handlers, filters, propagate
+    try:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("sys.stderr", written)
+            set_up_log("json")
+            yield written
+    finally:
+        for logger, (level, handlers, filters, propagate) in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+            logger.handlers[:], logger.filters[:], logger.propagate = handlers, filters, propagate
 
 
 @pytest.fixture(name="log")
@@ -284,7 +287,7 @@ class Shut:
 
 
 @pytest.fixture(scope="module", name="shut")
-def _shut(harbour: Harbour, template: str) -> Iterator[Shut]:
+def _shut(harbour: Harbour, template: str) -> Shut:
     made_up = f"lastro_1_{'0' * 12}_{'x' * 43}"
     with logged() as log, scratch_database(harbour.url, template=template) as name:
         settings = settings_of(address(harbour.url, dbname=name), harbour.home)
@@ -294,7 +297,7 @@ def _shut(harbour: Harbour, template: str) -> Iterator[Shut]:
                 ready = [client.get("/readyz") for _ in range(2)][-1]
                 found = figures(service)
             recovers = wait_until(lambda: client.get("/readyz").status_code == 200)
-        yield Shut(name, found, ready, refused, lines(log), recovers)
+        return Shut(name, found, ready, refused, lines(log), recovers)
 
 
 @contextmanager
@@ -342,10 +345,30 @@ def test_of_an_error_that_is_not_told_there_is_the_code_alone(error: LastroError
     assert b"10.0.0.7" not in reply.body
 
 
-def test_what_keeps_a_service_from_being_ready_is_told_to_the_log_once(shut: Shut) -> None:
-    away, back = [one for one in shut.log if one["message"] == "readiness"]
-    assert shut.database in str(away["checks"])
-    assert (back["status"], back["checks"]) == ("ready", [])
+def test_what_keeps_a_service_from_being_ready_is_told_to_the_log(shut: Shut) -> None:
+    told = [one for one in shut.log if one["message"] == "readiness"]
+    assert shut.database in str(told[0]["checks"])
+    assert (told[-1]["status"], told[-1]["checks"]) == ("ready", [])
+
+
+def test_the_log_is_told_once_whatever_the_words(
+    log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "KEPT_S", 0.0)
+    away, busy = (
+        Look(check=Check(name="database", status="fail", detail=why), reason="database_unavailable")
+        for why in ("it is away", "all connections are in use")
+    )
+    there = Look(check=Check(name="database", status="ok", detail="PostgreSQL answers"))
+    looks = iter([away, busy, there, there, busy])
+    probe = health.Probe(lambda: [next(looks)])
+
+    async def ask() -> None:
+        for _ in range(5):
+            await probe.readiness()
+
+    asyncio.run(ask())
+    assert [one["status"] for one in lines(log)] == ["notReady", "ready", "notReady"]
 
 
 # --- metrics

@@ -327,11 +327,9 @@ def test_counts_names_and_words_below_a_name_stay(payload: dict[str, object]) ->
     assert mask_json(payload) == (payload, 0)
 
 
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("name", sorted(KEYS.keys() - {"telegram"}))  # that has no beginning
 @pytest.mark.parametrize("between", ["\n", "\r\n", "\\\n", "\n    "])
 def test_a_key_that_is_broken_over_two_lines_is_masked_in_both(name: str, between: str) -> None:
-    if name == "telegram":
-        pytest.skip("it has no beginning of its own")
     key = KEYS[name]
     middle = len(key) // 2
     text = f"the key\n{key[:middle]}{between}{key[middle:]}\nand more\n"

@@ -163,7 +163,7 @@ def test_texts_of_no_project_and_of_erased_ones_stay_in_sums_without_a_name(
     add_usage(owner, add_project(owner, "stays"))
     app = quarry.app(embedder="deterministic")
     app.erase_project("gone")
-    since = datetime(2026, 11, 1, tzinfo=UTC)  # the month in which they spent
+    since = datetime(2026, 11, 1, tzinfo=UTC)
     found = {line.project: line for line in app.usage(since=since).usage}
     assert found.keys() == {None, "stays"}
     assert (found[None].calls, found[None].texts, found[None].tokens) == (1, 2, 5)

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import homes
+import locks
 import psycopg
 import pytest
 from databases import address, scratch_database
@@ -32,6 +33,13 @@ from lastro.search import SearchRequest
 from lastro.search_log import SearchesLater, SearchLog, prune
 from lastro.types import LOG_QUERIES, Degraded, LogQueries, Outcome, ProfileRef
 from lastro.worker import WorkerOptions, run_worker
+
+
+@pytest.fixture(autouse=True)
+def _written_when_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written by the clock, but where a test sets it."""
+    monkeypatch.setattr("lastro.later.LATER_S", 600.0)
+
 
 ASKED = SearchRequest(query="When is low tide?")
 ANSWERED = Outcome(
@@ -282,12 +290,15 @@ def test_no_search_waits_for_a_log_that_cannot_be_written(
     open_app: Callable[..., App], owner: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search_log, "WRITING", {})  # it waits as long as the lock is held
+    monkeypatch.setattr("lastro.later.LATER_S", 0.05)
     with open_app() as app:
         stock(app)
         with ThreadPoolExecutor(1) as elsewhere, owner.transaction():
             owner.execute("LOCK TABLE lastro.search_log")
+            app.search(ASKED, project="harbour")
+            locks.wait_until(owner, locks.WAITED_FOR, there_are=1)
             searches = elsewhere.submit(
-                lambda: [app.search(ASKED, project="harbour") for _ in range(3)]
+                lambda: [app.search(ASKED, project="harbour") for _ in range(2)]
             )
             assert all(one.hits for one in searches.result(timeout=30))
         assert len(app.searches("harbour").list()) == 3
@@ -317,7 +328,6 @@ def test_beyond_the_bounds_rows_are_dropped_and_told(
     most: int,
 ) -> None:
     monkeypatch.setattr(search_log, bound, most)
-    monkeypatch.setattr("lastro.later.LATER_S", 600.0)  # only when it is told to
     log, dropped = recorder(app_database)
     for _ in range(2):
         for _ in range(3):
@@ -436,7 +446,7 @@ def test_a_worker_forgets_old_searches_of_every_project(
     assert count(owner) == 0
 
 
-def test_what_is_pruned_is_told(app_database: Database, owner: psycopg.Connection) -> None:
+def test_only_what_is_older_is_pruned(app_database: Database, owner: psycopg.Connection) -> None:
     add_search(owner, OURS, at=datetime.now(UTC) - timedelta(days=2))
     assert prune(app_database, kept_days=3)
     assert count(owner) == 1
@@ -444,13 +454,22 @@ def test_what_is_pruned_is_told(app_database: Database, owner: psycopg.Connectio
     assert count(owner) == 0
 
 
+def test_that_some_may_be_left_is_told(
+    app_database: Database, owner: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_log, "MOST_PRUNED", 1)
+    for days in (3, 2):
+        add_search(owner, OURS, at=datetime.now(UTC) - timedelta(days=days))
+    assert not prune(app_database, kept_days=1)
+    assert count(owner) == 1
+
+
 # --- erased
 
 
 def test_a_search_that_waits_when_its_project_is_erased_is_never_written(
-    open_app: Callable[..., App], owner: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    open_app: Callable[..., App], owner: psycopg.Connection
 ) -> None:
-    monkeypatch.setattr("lastro.later.LATER_S", 600.0)
     with open_app(log_queries="text") as app, open_app() as other:
         stock(app, "doomed")
         app.search(ASKED, project="doomed")

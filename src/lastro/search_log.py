@@ -10,11 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from lastro import store
-from lastro.db.pool import STATEMENT_TIMEOUT, Database
-from lastro.errors import InvalidInput, LastroError, NotFound
+from lastro.db.pool import STATEMENT_TIMEOUT, Database, retried
+from lastro.errors import (
+    DatabaseUnavailable,
+    InvalidInput,
+    LastroError,
+    NotFound,
+    StatementTimeout,
+)
 from lastro.later import Later
 from lastro.lexical import asked_query
 from lastro.logged_search import (
@@ -138,10 +145,12 @@ class SearchesLater:
     def _written(self, searches: Sequence[_Waiting], *, project_id: int) -> bool:
         """Write, or drop what cannot be; False where the next ones would only wait in vain."""
         try:
-            self._write(searches, project_id=project_id)
+            retried(partial(self._write, searches, project_id=project_id))
+        except NotFound:  # the project was erased meanwhile, and its log with it
+            return True
         except LastroError as error:
             self.dropped(len(searches))
-            return isinstance(error, NotFound)  # the project was erased meanwhile
+            return not isinstance(error, (DatabaseUnavailable, StatementTimeout))
         return True
 
     def _write(self, searches: Sequence[_Waiting], *, project_id: int) -> None:

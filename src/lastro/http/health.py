@@ -15,7 +15,7 @@ from lastro.http.answers import JSON, answer
 from lastro.http.metrics import MEDIA_TYPE, Metrics
 from lastro.http.observing import LOG
 from lastro.http.schemas import Schema, schema_of
-from lastro.readiness import Look, Readiness, told
+from lastro.readiness import Finding, Look, Readiness, told
 from lastro.types import Check
 from lastro.wire import to_json
 
@@ -34,7 +34,7 @@ class Probe:
 
     def __init__(self, look: Callable[[], Sequence[Look]]) -> None:
         self._look = look
-        self._logged: list[Check] = []
+        self._logged: list[Finding] = []
         self._known: Readiness | None = None
         self._known_until = 0.0
         self._looking: asyncio.Task[None] | None = None
@@ -57,11 +57,12 @@ class Probe:
 
     def _told(self, looks: Sequence[Look]) -> Readiness:
         said = told(looks)
-        troubles = [look.check for look in looks if look.check.status != "ok"]
-        if troubles != self._logged:  # once, however often it is asked
-            level = logging.WARNING if troubles else logging.INFO
-            LOG.log(level, "readiness", extra={"status": said.status, "checks": to_json(troubles)})
-            self._logged = troubles
+        found = [one for one in said.checks if one.status != "ok"]
+        if found != self._logged:  # once, however often it is asked and whatever the words
+            level = logging.WARNING if found else logging.INFO
+            checks = to_json([look.check for look in looks if look.check.status != "ok"])
+            LOG.log(level, "readiness", extra={"status": said.status, "checks": checks})
+            self._logged = found
         return said
 
 

@@ -252,7 +252,9 @@ def _change_all(changes: Mapping[Path, str | None], *, folder: Path) -> None:
     Whatever needs room is written first, beside them: a change and its undoing are renames.
     Errors: OSError; ConfigError where a change could not be undone.
     """
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".lastro-") as name:
+    with tempfile.TemporaryDirectory(
+        dir=folder, prefix=".lastro-", ignore_cleanup_errors=True
+    ) as name:
         aside = Path(name)
         for script, text in changes.items():
             _lay_aside(script, text, aside)
