@@ -354,7 +354,7 @@ def test_repair_alone_completes_without_reading_the_repository(bench, tmp_path) 
 def test_progress_counts_files_and_rows_that_lack_vectors_from_the_beginning(
     bench, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr("lastro.writing.REPAIR_CHUNKS", 1)
+    monkeypatch.setattr("lastro.writing.BATCH_CHUNKS", 1)
     commit(tmp_path, {"docs/a.md": "# A\n\nOne poison.\n", "docs/b.md": "# B\n\nTwo poison.\n"})
     bench.embedder = Counting(poison="poison")
     bench.index(tmp_path)
