@@ -59,6 +59,8 @@ RECALL_FLOOR = 0.99
 
 Say = Callable[[str], None]
 Vector = NDArray[np.float32]
+# What was executed, with its parameters and options.
+Statement = tuple[Any, Any, dict[str, Any]]
 
 
 def measure_scale(app: App, data: Path, *, say: Say) -> list[Figure]:
@@ -66,7 +68,7 @@ def measure_scale(app: App, data: Path, *, say: Say) -> list[Figure]:
     passages = load_passages(data / SET)
     questions = [question.text for question in load_questions(data / SET)][:QUESTIONS]
     embedder = Given(app.embedder, app.database)
-    with scratch_database(owner_url(app.settings)) as url, _Recording(url) as database:
+    with scratch_database(owner_url(app.settings)) as url, Recording(url) as database:
         pipeline = replace(app.writer().pipeline, embedder=fingerprint(embedder))
         writer = Writer(database=database, admin_url=url, embedder=embedder, pipeline=pipeline)
         say(f"preparing {len(passages):,} rows")
@@ -179,10 +181,10 @@ def _folder(number: int) -> str:
 # --- searching
 
 
-class _Recording(Database):
+class Recording(Database):
     """A database that notes the statements of a search, to repeat them bare."""
 
-    statements: list[tuple[Any, Any]] | None = None
+    statements: list[Statement] | None = None
 
     @contextmanager
     def session(self) -> Generator[AppConnection]:
@@ -192,7 +194,7 @@ class _Recording(Database):
         class Noting(psycopg.Cursor[Any]):
             def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
                 if recording.statements is not None:
-                    recording.statements.append((query, params))
+                    recording.statements.append((query, params, options))
                 return super().execute(query, params, **options)
 
         with super().session() as connection:
@@ -203,7 +205,7 @@ class _Recording(Database):
             finally:
                 connection.cursor_factory = usual
 
-    def recorded(self, work: Callable[[], object]) -> list[tuple[Any, Any]]:
+    def recorded(self, work: Callable[[], object]) -> list[Statement]:
         """The statements that ``work`` executes."""
         self.statements = []
         work()
@@ -255,7 +257,7 @@ def _timed(engine: Engine, questions: Sequence[str]) -> tuple[Latency, Latency, 
     Each is done once to warm everything; then the two are timed in turn, question by question.
     """
     database = engine.database
-    assert isinstance(database, _Recording)
+    assert isinstance(database, Recording)
     took: list[float] = []
     bare: list[float] = []
     with _bare(database) as connection:
@@ -263,9 +265,9 @@ def _timed(engine: Engine, questions: Sequence[str]) -> tuple[Latency, Latency, 
             request = SearchRequest(query=question)
             search(engine, request, project=PROJECT)
             noted = database.recorded(lambda: search(engine, request, project=PROJECT))  # noqa: B023
-            _repeat(connection, noted)
+            repeat(connection, noted)
             took.append(elapsed_ms(lambda: search(engine, request, project=PROJECT)))  # noqa: B023
-            bare.append(elapsed_ms(lambda: _repeat(connection, noted)))  # noqa: B023
+            bare.append(elapsed_ms(lambda: repeat(connection, noted)))  # noqa: B023
     ratio = float(np.median(np.array(took) / np.array(bare)))
     return latency(took), latency(bare), ratio
 
@@ -277,14 +279,14 @@ def _bare(database: Database) -> Iterator[psycopg.Connection[TupleRow]]:
         yield connection
 
 
-def _repeat(
-    connection: psycopg.Connection[TupleRow], statements: Sequence[tuple[Any, Any]]
-) -> None:
-    with connection.transaction(), connection.cursor() as cursor:
-        for query, parameters in statements:
-            cursor.execute(query, parameters)
+def repeat(connection: psycopg.Connection[TupleRow], statements: Sequence[Statement]) -> None:
+    """Execute noted statements again, among which is what began their transaction."""
+    with connection.cursor() as cursor:
+        for query, parameters, options in statements:
+            cursor.execute(query, parameters, **options)
             if cursor.description is not None:
                 cursor.fetchall()
+    connection.commit()
 
 
 def elapsed_ms(work: Callable[[], object]) -> float:

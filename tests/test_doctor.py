@@ -21,6 +21,7 @@ from lastro.job import Workers
 from lastro.projects import list_states
 from lastro.recall_probe import Probe, check_recall, probe_recall, recall_of_scores
 from lastro.server_checks import (
+    VECTOR_INDEX,
     check_dead_rows,
     check_indexes,
     check_pgvector,
@@ -160,6 +161,15 @@ SEARCHED = [
 @pytest.mark.parametrize(("has_vectors", "status"), [(False, "ok"), (True, "fail")])
 def test_the_vector_index_is_missed_once_there_are_vectors(has_vectors: bool, status: str):
     assert check_indexes(SEARCHED, has_vectors=has_vectors).status == status
+
+
+@pytest.mark.parametrize(
+    ("ef_construction", "status"), [(None, "warn"), (64, "warn"), (128, "ok"), (200, "ok")]
+)
+def test_an_index_that_a_former_release_built_is_told(ef_construction: int | None, status: str):
+    built = IndexFacts(name=VECTOR_INDEX, is_valid=True, ef_construction=ef_construction)
+    check = check_indexes([*SEARCHED, built], has_vectors=True)
+    assert (check.status, "REINDEX" in (check.remedy or "")) == (status, status == "warn")
 
 
 def test_no_project_is_no_fault():
@@ -385,7 +395,7 @@ def test_the_index_that_lastro_makes_finds_what_an_exact_search_finds(
 def test_an_index_that_misses_near_passages_is_found(library: Database, owner: psycopg.Connection):
     owner.execute(
         "CREATE INDEX chunks_embedding_idx ON lastro.chunks USING hnsw"
-        " (embedding halfvec_cosine_ops) WITH (m = 2, ef_construction = 4)"
+        " (embedding halfvec_cosine_ops) WITH (m = 2, ef_construction = 128)"
         " WHERE status = 'published'"
     )
     probe = probed(library)

@@ -11,10 +11,12 @@ from lastro.filters import HardFilter, compile_filter
 from lastro.legs import (
     EF_SEARCH,
     EXACT_ROWS,
+    FORMER_EF_SEARCH,
     MOST_EF_SEARCH,
     MOST_EXACT_ROWS,
     exact_up_to,
     in_sight,
+    is_former,
     run_vector_leg,
 )
 
@@ -53,6 +55,13 @@ def test_the_more_rows_are_indexed_the_more_kept_ones_are_read_whole(
 )
 def test_as_many_rows_in_sight_pass_a_filter_as_without_one(kept: float, sight: int) -> None:
     assert in_sight(kept, of=100_000) == sight
+
+
+def test_of_an_index_that_a_former_release_built_more_are_in_sight() -> None:
+    built = {None: True, 64: True, 127: True, 128: False, 400: False}
+    assert {number: is_former(number) for number in built} == built
+    assert in_sight(100_000, of=100_000, enough=FORMER_EF_SEARCH) == FORMER_EF_SEARCH
+    assert in_sight(60_000, of=100_000, enough=FORMER_EF_SEARCH) == 833  # 500 of .6
 
 
 def test_where_nothing_was_counted_yet_the_index_keeps_most_in_sight() -> None:

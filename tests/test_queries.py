@@ -290,7 +290,7 @@ def test_a_small_project_is_to_the_index_as_a_filter_that_keeps_few(
             depth=200,
         )
         sight = connection.execute("SELECT current_setting('hnsw.ef_search')").fetchone()
-    # 1,500 of 8,500 rows: 400 of them are in sight among some 2,300, and 1,000 is the most
+    # 1,500 of 8,500 rows: 200 of them are in sight among some 1,130, and 1,000 is the most
     assert (leg.explain["plan"], sight) == ("hnsw", (str(MOST_EF_SEARCH),))
 
 
@@ -309,6 +309,18 @@ def _sight(library: Database, *, unfinished: int) -> str:
         row = connection.execute("SELECT current_setting('hnsw.ef_search')").fetchone()
     assert row is not None
     return row[0]
+
+
+def test_an_index_that_a_former_release_built_keeps_more_in_sight(
+    library: Database, library_url: str
+) -> None:
+    usual = _sight(library, unfinished=0)
+    with psycopg.connect(library_url, autocommit=True) as owner:
+        owner.execute("ALTER INDEX lastro.chunks_embedding_idx RESET (ef_construction)")
+        former = _sight(library, unfinished=0)
+        owner.execute("ALTER INDEX lastro.chunks_embedding_idx SET (ef_construction = 128)")
+    # 6,000 of 8,500 rows: 200 of them are in sight among 283, and 500 among 708
+    assert (usual, former) == ("283", "708")
 
 
 @pytest.mark.parametrize("hard", [{}, {"scopes": ("docs",)}, {"scopes": ("docs", "adr")}])

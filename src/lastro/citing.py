@@ -85,15 +85,15 @@ def highlighter(marks: Collection[str]) -> Highlight:
     One serves all hits of a search: what it knows of a word it need not find out again.
     """
     folded = {fold(mark) for mark in marks}
-    stems = {mark[:-2] for mark in folded if len(mark) > _SHARED_STEM}
-    lengths = {len(stem) for stem in stems}
+    beginnings = {mark[:-2] for mark in folded if len(mark) > _SHARED_STEM}
+    lengths = {len(beginning) for beginning in beginnings}
 
     @cache
     def shows(word: str) -> bool:
         seen = fold(word)
-        return seen in folded or any(
-            seen[:length] in stems for length in lengths if len(seen) > _SHARED_STEM
-        )
+        if len(seen) <= _SHARED_STEM:
+            return seen in folded
+        return seen in folded or not beginnings.isdisjoint([seen[:length] for length in lengths])
 
     phrases = [
         re.compile(r"\s+".join(map(re.escape, mark.split())), re.IGNORECASE)

@@ -41,10 +41,11 @@ READS_PER_LOOK, PROJECT_READS_PER_LOOK = 4, 12
 # Rows that are looked at to tell how many a filter keeps: a share of .1 is told to .013.
 SAMPLED_ROWS = 500
 # Rows that the index keeps in sight while it looks for the nearest. Of the ten nearest of 100,000
-# sections it finds .980 with 200 of them, .993 with 400 and .994 with 500; how it was built changes
-# that by .003 and more. Where fewer than nearly all are kept, by a filter or for being the
-# project's, it takes more, at most as many as pgvector can. Source: docs/adr/0029.
-EF_SEARCH, MOST_EF_SEARCH, NEARLY_ALL = 500, 1_000, 0.8
+# sections it finds .993 with 200 of them; one that was built by a former release, with pgvector's
+# own settings, finds .977 with 200 and .990 with 500. Where fewer than nearly all are kept, by a
+# filter or for being the project's, it takes more, at most as many as pgvector can.
+# Source: docs/adr/0003, docs/adr/0029.
+EF_SEARCH, FORMER_EF_SEARCH, MOST_EF_SEARCH, NEARLY_ALL = 200, 500, 1_000, 0.8
 # What a transaction sets so that the vector index finds what the filter keeps, to any depth.
 HNSW_SETTINGS: Mapping[str, str] = {
     "hnsw.ef_search": str(EF_SEARCH),
@@ -120,9 +121,7 @@ def run_vector_leg(
         # A sample is no count: where the filter keeps far more after all, the index is quicker.
         rows = search(exact=True, kept_limit=2 * limit if predicate.narrows else None)
     if rows is None or (predicate.narrows and rows and rows[0].matched == 2 * limit):
-        sight = in_sight(kept, of=max(corpus.indexed, corpus.row_count))
-        if sight > EF_SEARCH:
-            set_local(connection, settings={"hnsw.ef_search": str(sight)})
+        set_sight(connection, corpus, kept=kept)
         rows, plan = search(exact=False), "hnsw"
     return VectorLeg(embedding=embedding, rows=rows, explain={"plan": plan, "found": len(rows)})
 
@@ -144,15 +143,28 @@ def _kept(connection: AppConnection, predicate: Predicate, *, corpus: Corpus, li
     return kept * total / max(looked_at, 1)
 
 
-def in_sight(kept: float, *, of: int) -> int:
-    """Rows that the index keeps in sight so that ``EF_SEARCH`` of them are kept; pure.
+def set_sight(connection: AppConnection, corpus: Corpus, *, kept: float) -> None:
+    """Have the index keep as many rows in sight as a filter needs that keeps ``kept``."""
+    enough = FORMER_EF_SEARCH if is_former(corpus.ef_construction) else EF_SEARCH
+    sight = in_sight(kept, of=max(corpus.indexed, corpus.row_count), enough=enough)
+    if sight != EF_SEARCH:  # which the transaction began with
+        set_local(connection, settings={"hnsw.ef_search": str(sight)})
+
+
+def is_former(ef_construction: int | None) -> bool:
+    """Whether an index that was built so is a former release's; None: by default. Pure."""
+    return ef_construction is None or ef_construction < store.EF_CONSTRUCTION
+
+
+def in_sight(kept: float, *, of: int, enough: int = EF_SEARCH) -> int:
+    """Rows that the index keeps in sight so that ``enough`` of them are kept; pure.
 
     ``of`` are those of all projects: to the index a filter and a small project are the same.
     """
     share = min(kept / of, 1.0) if of else 0.0
     if share >= NEARLY_ALL:
-        return EF_SEARCH
-    return MOST_EF_SEARCH if share * MOST_EF_SEARCH <= EF_SEARCH else round(EF_SEARCH / share)
+        return enough
+    return MOST_EF_SEARCH if share * MOST_EF_SEARCH <= enough else round(enough / share)
 
 
 def exact_up_to(indexed: int, *, depth: int, reads: int) -> int:

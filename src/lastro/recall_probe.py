@@ -12,8 +12,9 @@ from lastro import store
 from lastro.db.pool import Database
 from lastro.errors import StatementTimeout
 from lastro.filters import HardFilter, compile_filter
-from lastro.legs import EXACT_ROWS, HNSW_SETTINGS
+from lastro.legs import EXACT_ROWS, HNSW_SETTINGS, set_sight
 from lastro.profiles import DEFAULT
+from lastro.server_checks import REBUILD
 from lastro.store import AppConnection, ProjectState
 from lastro.types import Check
 
@@ -59,6 +60,8 @@ def _probe(database: Database, state: ProjectState, *, ends: float) -> Probe:
         suppress(StatementTimeout),  # what was found until then counts
         database.transaction(projects=[state.id], settings=settings) as connection,
     ):
+        corpus = store.corpus(connection, state.id)
+        set_sight(connection, corpus, kept=state.chunks)
         for vector in store.sample_vectors(connection, state.id, limit=SAMPLES):
             if time.monotonic() > ends:
                 break
@@ -105,7 +108,7 @@ def check_recall(probes: Sequence[Probe]) -> Check:
             name="recall",
             status="warn",
             detail=f"the vector index misses near passages: {_listed(poor)}",
-            remedy="the owner must run: REINDEX INDEX CONCURRENTLY lastro.chunks_embedding_idx;",
+            remedy=f"the owner must run: {REBUILD}",
         )
     if len(measured) < len(probes):
         return Check(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from lastro.db.migrate import MIN_SERVER_VERSION, MIN_VECTOR_VERSION, SchemaState
 from lastro.db.translation import APP_ROLE
-from lastro.store import IndexFacts, RoleFacts, ServerFacts, TableFacts
+from lastro.legs import is_former
+from lastro.store import EF_CONSTRUCTION, IndexFacts, RoleFacts, ServerFacts, TableFacts
 from lastro.types import Check
 
 # 0.8.2 and 0.8.3 fixed an overflow in parallel index builds and a corruption in vacuum.
@@ -16,6 +17,10 @@ GOOD_SHM_BYTES = 256 * 2**20
 SHM = Path("/dev/shm")  # noqa: S108 - looked at, never written
 NEEDED_INDEXES = ("chunks_search_vector_idx", "chunks_published_idx")
 VECTOR_INDEX = "chunks_embedding_idx"
+REBUILD = (
+    f"ALTER INDEX lastro.{VECTOR_INDEX} SET (ef_construction = {EF_CONSTRUCTION}); "
+    f"REINDEX INDEX CONCURRENTLY lastro.{VECTOR_INDEX};"
+)
 # Autovacuum begins at a fifth (autovacuum_vacuum_scale_factor) and needs a minute; a table that
 # stays far beyond it is not vacuumed. Deleted rows fill the scan of a vector index.
 MOST_DEAD_SHARE, FEWEST_DEAD = 0.4, 1_000
@@ -157,7 +162,8 @@ def check_walls(unwalled: Sequence[str], *, leaks: bool) -> Check:
 
 def check_indexes(indexes: Iterable[IndexFacts], *, has_vectors: bool) -> Check:
     """Every index valid, and those that searches need there."""
-    found = {index.name: index.is_valid for index in indexes}
+    known = {index.name: index for index in indexes}
+    found = {index.name: index.is_valid for index in known.values()}
     needed = (*NEEDED_INDEXES, *((VECTOR_INDEX,) if has_vectors else ()))
     missing = [name for name in needed if name not in found]
     invalid = [name for name, is_valid in found.items() if not is_valid]
@@ -177,6 +183,13 @@ def check_indexes(indexes: Iterable[IndexFacts], *, has_vectors: bool) -> Check:
             status="fail",
             detail=f"invalid: {', '.join(invalid)}",
             remedy=f"the owner must run: {commands}",
+        )
+    if VECTOR_INDEX in known and is_former(known[VECTOR_INDEX].ef_construction):
+        return Check(
+            name="indexes",
+            status="warn",
+            detail=f"a former release built {VECTOR_INDEX}: searches find as much, and take longer",
+            remedy=f"the owner must run: {REBUILD}",
         )
     return Check(name="indexes", status="ok", detail=f"{len(found)} indexes, all valid")
 

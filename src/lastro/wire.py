@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import PurePath
 from typing import Any, cast
 
@@ -15,23 +16,33 @@ _UNDERSCORE = re.compile(r"_([a-z])")
 
 def to_json(value: object) -> Any:
     """The JSON form of a result, a part of one, or a collection of them."""
+    if value is None or isinstance(value, str | int | float):  # most of them
+        return value
+    if isinstance(value, list | tuple):
+        return [to_json(entry) for entry in cast("list[object]", value)]
     if is_dataclass(value) and not isinstance(value, type):
         return {
-            camel_case(field.name): to_json(entry)
-            for field in fields(value)
-            if (entry := getattr(value, field.name)) is not None
-            or not field.metadata.get("optional")
+            key: to_json(entry)
+            for name, key, is_optional in _keys(type(value))
+            if (entry := getattr(value, name)) is not None or not is_optional
         }
     if isinstance(value, Mapping):
         table = cast("Mapping[object, object]", value)
         return {str(key): to_json(entry) for key, entry in table.items()}
-    if isinstance(value, list | tuple):
-        return [to_json(entry) for entry in cast("list[object]", value)]
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, PurePath):
         return str(value)
     return value
+
+
+@cache
+def _keys(kind: type) -> tuple[tuple[str, str, bool], ...]:
+    """Of each field of a dataclass its name, its key, and whether it is left out for None."""
+    return tuple(
+        (field.name, camel_case(field.name), bool(field.metadata.get("optional")))
+        for field in fields(kind)
+    )
 
 
 def error_json(error: LastroError) -> dict[str, Any]:

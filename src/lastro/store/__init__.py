@@ -228,6 +228,7 @@ from lastro.store.usage import (
     usage_sums,
 )
 from lastro.store.vectors import (
+    EF_CONSTRUCTION,
     QUESTIONS,
     ActiveEmbedder,
     UnembeddedChunk,
@@ -257,6 +258,7 @@ from lastro.store.why import (
 from lastro.store.words import delete_words, save_words, stored_words, words_at
 
 __all__ = [
+    "EF_CONSTRUCTION",
     "PAGE_EVENTS",
     "QUESTIONS",
     "ActiveEmbedder",

@@ -44,10 +44,14 @@ class RoleFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFacts:
-    """An index of our schema; an invalid one is never used."""
+    """An index of our schema; an invalid one is never used.
+
+    ``ef_construction`` is how one over vectors was built, None for as pgvector does by itself.
+    """
 
     name: str
     is_valid: bool
+    ef_construction: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,6 +75,7 @@ class Corpus:
     vectors, and ``unfinished`` sources with a run that has not ended. ``has_words`` says whether
     the project has words of its own. ``embedder`` made the vectors, by its fingerprint, unless the
     embedder was switched since the transaction's snapshot: then it is not ``is_current``.
+    ``ef_construction`` is how the vector index was built, None for as pgvector does by itself.
     """
 
     statistics: Sequence[LanguageStatistics]
@@ -84,6 +85,7 @@ class Corpus:
     has_words: bool = False
     embedder: str | None = None
     is_current: bool = True
+    ef_construction: int | None = None
 
     @property
     def row_count(self) -> int:
@@ -122,11 +124,12 @@ def corpus(connection: AppConnection, project_id: int) -> Corpus:
             for language, count, length, lexemes in zip(*columns, strict=True)
         ],
         indexed=row[4],
-        incomplete=row[5],
-        unfinished=row[6],
-        has_words=row[7],
-        embedder=row[8],
-        is_current=row[9],
+        incomplete=row[6],
+        unfinished=row[7],
+        has_words=row[8],
+        embedder=row[9],
+        is_current=row[10],
+        ef_construction=row[5],
     )
 
 

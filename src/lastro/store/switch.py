@@ -14,6 +14,7 @@ from psycopg.sql import Identifier, Literal
 from lastro.db.pool import AppConnection
 from lastro.sql import load_queries
 from lastro.store.vectors import (
+    EF_CONSTRUCTION,
     ActiveEmbedder,
     UnembeddedChunk,
     chunks_behind,
@@ -94,7 +95,7 @@ def index_next(connection: AppConnection, dimension: int) -> None:
     queries = load_queries("switch")
     drop_invalid_indexes(connection)
     connection.execute(queries["calm_index_build"], {"dimension": dimension})
-    connection.execute(queries["index_next"])
+    connection.execute(queries["index_next"].format(ef_construction=Literal(EF_CONSTRUCTION)))
     connection.execute(queries["validate_next"])
 
 

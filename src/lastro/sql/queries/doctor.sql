@@ -57,8 +57,12 @@ ORDER BY c.relname;
 SELECT EXISTS (SELECT FROM lastro.chunks) OR EXISTS (SELECT FROM lastro.searchable);
 
 -- name: index_facts
--- Our indexes and whether each can be used.
-SELECT i.relname::text AS name, x.indisvalid AND x.indisready AS is_valid
+-- Our indexes, whether each can be used, and how that of the vectors was built, null for by default.
+SELECT i.relname::text AS name, x.indisvalid AND x.indisready AS is_valid,
+    (
+        SELECT o.option_value::integer FROM pg_catalog.pg_options_to_table(i.reloptions) AS o
+        WHERE o.option_name = 'ef_construction'
+    ) AS ef_construction
 FROM pg_catalog.pg_index AS x
 JOIN pg_catalog.pg_class AS i ON i.oid = x.indexrelid
 WHERE i.relnamespace = 'lastro'::regnamespace

@@ -16,19 +16,18 @@ WHERE p.slug = %(slug)s;
 
 -- name: corpus
 -- By language, most rows first, rows and mean lengths at the last refresh (corpus_stats_pkey); rows
--- in the vector index by the server's last count, 0 before one; published documents that lack
+-- in the vector index by the server's last count, 0 before one, and how it was built, null for as
+-- pgvector does by itself; published documents that lack
 -- vectors (documents_incomplete_idx); sources that a run works on or was interrupted at
 -- (sources_pkey); whether the project has words of its own (words_pkey); whose the vectors are, and
 -- whether that is true of the view as it is now: it is made anew at each switch, which a snapshot
 -- that was taken before does not see. Reading active_embedder holds a switch off until the
 -- transaction ends (switch.sql, lock_searches).
 SELECT s.languages, s.counts, s.lengths, s.lexemes,
-    coalesce(
-        (
-            SELECT greatest(c.reltuples, 0)::bigint FROM pg_catalog.pg_class AS c
-            WHERE c.oid = to_regclass('lastro.chunks_embedding_idx')
-        ),
-        0
+    coalesce(greatest(i.reltuples, 0), 0)::bigint,
+    (
+        SELECT o.option_value::integer FROM pg_catalog.pg_options_to_table(i.reloptions) AS o
+        WHERE o.option_name = 'ef_construction'
     ),
     (
         SELECT count(*) FROM lastro.documents
@@ -53,7 +52,8 @@ FROM (
         array_agg(mean_lexemes ORDER BY chunk_count DESC, language) AS lexemes
     FROM lastro.corpus_stats
     WHERE project_id = %(project_id)s
-) AS s;
+) AS s
+LEFT JOIN pg_catalog.pg_class AS i ON i.oid = to_regclass('lastro.chunks_embedding_idx');
 
 -- name: parse_query
 -- Each spelling of each query word under each language, as lexemes, with their frequency and,

@@ -85,7 +85,8 @@ FROM (SELECT count(*) AS rows FROM lastro.chunks WHERE next_model IS NOT NULL) A
 -- name: index_next
 -- Owner only, outside a transaction.
 CREATE INDEX CONCURRENTLY IF NOT EXISTS chunks_next_embedding_idx ON lastro.chunks
-    USING hnsw (next_embedding halfvec_cosine_ops) WHERE status = 'published';
+    USING hnsw (next_embedding halfvec_cosine_ops) WITH (ef_construction = {ef_construction})
+    WHERE status = 'published';
 
 -- name: validate_next
 -- Owner only. Writers and searches go on meanwhile.

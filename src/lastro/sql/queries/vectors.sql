@@ -53,7 +53,8 @@ WHERE a.attrelid = 'lastro.chunks'::regclass AND a.attname = 'embedding' AND NOT
 -- name: add_vector_index
 -- Owner only. Over rows that are there it is built about four times as fast as it grows with them.
 CREATE INDEX IF NOT EXISTS chunks_embedding_idx ON lastro.chunks
-    USING hnsw (embedding halfvec_cosine_ops) WHERE status = 'published';
+    USING hnsw (embedding halfvec_cosine_ops) WITH (ef_construction = {ef_construction})
+    WHERE status = 'published';
 
 -- name: analyze_chunks
 -- Owner only. What autovacuum would do within a minute: right after a first index of 2,000 chunks a
