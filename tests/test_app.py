@@ -1,6 +1,7 @@
 """The app over a server of the user's own, where owner and application are different logins."""
 
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from repositories import commit
 from lastro.app import build, prepare_database
 from lastro.config import Settings
 from lastro.entity import Entity
-from lastro.errors import EmbedderMismatch, InvalidInput, SchemaOutOfDate
+from lastro.errors import ConfigError, EmbedderMismatch, InvalidInput, SchemaOutOfDate
 from lastro.search import SearchRequest
 from lastro.types import IndexRequest
 
@@ -63,7 +64,43 @@ def test_nothing_but_the_last_step_of_erasing_needs_the_owner_after_init(
         left = [project.slug for project in app.projects()]
     assert (imported.chunks, erased.chunks) == (1, 1)
     assert not erased.vacuumed
+    assert "cannot be reached" in (erased.not_vacuumed or "")
     assert left == ["copy"]
+
+
+@pytest.mark.parametrize("made", ["database", "role"])
+def test_an_address_that_is_not_the_owner_s_is_told_as_why_nothing_was_vacuumed(
+    application_url: str, owner_url: str, new_database, tmp_path: Path, made: str
+) -> None:
+    commit(tmp_path / "manual", {"docs/a.md": "# Pump\n\nThe pump runs dry at noon.\n"})
+    other = new_database() if made == "database" else application_url
+    why = {"database": "lacks a part of Lastro's schema", "role": "clerk_.* does not own"}[made]
+    prepare_database(settings(tmp_path, database_url=application_url, admin_database_url=owner_url))
+    own = settings(tmp_path, database_url=application_url, admin_database_url=other)
+    with build(own) as app:
+        app.index(IndexRequest(path=tmp_path / "manual"))
+        erased = app.erase_project("manual")
+    assert not erased.vacuumed
+    assert re.search(why, erased.not_vacuumed or "")
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    ["nonsense", "postgresql://owner@harbour:port/db", f"host={'a' * 64} dbname=db", "host=a..b"],
+)
+def test_an_owner_s_address_that_none_can_be_is_refused_before_anything_is_erased(
+    application_url: str, owner_url: str, tmp_path: Path, malformed: str
+) -> None:
+    commit(tmp_path / "manual", {"docs/a.md": "# Pump\n\nThe pump runs dry at noon.\n"})
+    prepare_database(settings(tmp_path, database_url=application_url, admin_database_url=owner_url))
+    own = settings(tmp_path, database_url=application_url, admin_database_url=malformed)
+    with build(own) as app:
+        app.index(IndexRequest(path=tmp_path / "manual"))
+        with pytest.raises(ConfigError, match="owner's address"):
+            app.erase_project("manual")
+        with pytest.raises(ConfigError, match="owner's address"):
+            app.erase_documents(["docs/a.md"], project="manual")
+        assert [project.documents for project in app.projects()] == [1]
 
 
 def test_init_with_another_embedder_than_the_index_has_is_refused(

@@ -17,6 +17,7 @@ from lastro import projects
 from lastro import search as searching
 from lastro.adoption import ProfileVersions
 from lastro.config import Settings
+from lastro.db.addresses import require_owner_address
 from lastro.db.embedded import EmbeddedPostgres
 from lastro.db.migrate import migrate, require_current, schema_state
 from lastro.db.pool import POOL_MAX_SIZE, Database, connect
@@ -540,9 +541,13 @@ class App:
         )
 
     def erase_project(self, project: str) -> "Erased":
-        """Erase a project for good; see ``lastro.erasing.erase_project`` for errors."""
+        """Erase a project for good; see ``lastro.erasing.erase_project`` for errors.
+
+        ConfigError, before anything is erased, for an owner's address that none can be.
+        """
         from lastro import erasing
 
+        require_owner_address(self._admin_url)
         erased = erasing.erase_project(
             self.database, project, embedder=self.embedder, forget_source=self._forget_source
         )
@@ -551,9 +556,13 @@ class App:
     def erase_documents(
         self, places: Sequence[str], *, project: str | None = None, kind: Kind = "file"
     ) -> "Erased":
-        """Erase files, sessions or entries for good; ``lastro.erasing`` has the errors."""
+        """Erase files, sessions or entries for good; ``lastro.erasing`` has the errors.
+
+        ConfigError, before anything is erased, for an owner's address that none can be.
+        """
         from lastro import erasing
 
+        require_owner_address(self._admin_url)
         erased = erasing.erase_documents(
             self.database, self.project_name(project), places, embedder=self.embedder, kind=kind
         )

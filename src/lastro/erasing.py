@@ -5,19 +5,20 @@ docs/how-to/erase-a-project.md.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lastro import store
 from lastro.counting import refresh_counts
 from lastro.db.pool import Database, connect, retried
 from lastro.embedders import Embedder
-from lastro.errors import DatabaseUnavailable, NotFound
+from lastro.errors import LastroError, NotFound
 from lastro.golden import golden_set
 from lastro.golden_lines import parse_questions
 from lastro.projects import all_project_ids, project_named
 from lastro.store import AppConnection, Kind, Project
 from lastro.turns import turn
+from lastro.types import OPTIONAL
 
 # The key of an answer's place in the line of a judged question, by kind of document.
 _ANSWER_KEYS: dict[Kind, str] = {"file": "path", "session": "session", "entity": "entity"}
@@ -34,7 +35,7 @@ class Erased:
     ``events`` are those of sessions, of any type.
 
     ``gaps`` go with a project alone. ``vacuumed`` is False while dead rows still lie in the
-    server's files, since no owner of the tables was there to vacuum.
+    server's files; ``not_vacuumed`` says why.
     """
 
     project: str
@@ -47,6 +48,7 @@ class Erased:
     runs: int
     gaps: int
     vacuumed: bool = False
+    not_vacuumed: str | None = field(default=None, metadata=OPTIONAL)
 
 
 def erase_project(
@@ -154,14 +156,17 @@ def _erase_documents(
 def vacuumed(erased: Erased, admin_url: str) -> Erased:
     """The same, with the dead rows gone from the server's files where its user may do that.
 
-    What is erased is erased, whether or not the tables' owner can be reached.
+    What is erased is erased, whatever keeps the tables' owner from it: that is said.
     """
     try:
         with connect(admin_url) as connection:
             connection.autocommit = True
-            return replace(erased, vacuumed=store.vacuum_erased(connection))
-    except DatabaseUnavailable:
-        return erased
+            if store.vacuum_erased(connection):
+                return replace(erased, vacuumed=True)
+            why = f"{connection.info.user} does not own the tables"
+    except LastroError as error:
+        why = error.message
+    return replace(erased, not_vacuumed=why)
 
 
 def _erase_questions(

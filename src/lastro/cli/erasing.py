@@ -122,8 +122,8 @@ def _print_erased(erased: Erased, format_: Format) -> None:
     """What is gone, with a warning while it still lies in the server's files."""
     if not erased.vacuumed:
         print_warning(
-            "no owner of the tables was there to vacuum, so the erased rows lie in the server's "
-            "files until VACUUM runs: let the owner run it, or set LASTRO_ADMIN_DATABASE_URL"
+            f"not vacuumed, since {erased.not_vacuumed}; the erased rows lie in the server's files "
+            "until VACUUM runs: let the owner run it, or set LASTRO_ADMIN_DATABASE_URL"
         )
     if format_ is Format.JSON:
         print_json(to_json(erased))

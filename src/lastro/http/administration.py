@@ -12,6 +12,7 @@ from lastro.erasing import Erased
 from lastro.errors import InvalidInput
 from lastro.http.answers import answer
 from lastro.http.asking import principal_of
+from lastro.http.observing import LOG
 from lastro.http.pages import Asked, Page
 from lastro.http.routes import Routes
 from lastro.http.schemas import page_of, schema_of
@@ -60,7 +61,10 @@ def _add_projects(routes: Routes, app: App) -> None:
                 f"erasing {project!r} is not confirmed",
                 remedy=f"repeat its name: ?confirm={project}",
             )
-        return answer(app.erase_project(project))
+        erased = app.erase_project(project)
+        if not erased.vacuumed:
+            LOG.warning("not vacuumed", extra={"why": erased.not_vacuumed})
+        return answer(erased)
 
     def get_usage(project: str, asked: Annotated[Since, Query()]) -> Response:
         """What embedding cost the project since a time, by default this month."""
