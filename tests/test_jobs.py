@@ -7,6 +7,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import Context
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import dedent
@@ -21,8 +22,9 @@ from lastro import store
 from lastro.app import App, build
 from lastro.config import Settings
 from lastro.errors import Conflict, EmbedderMismatch, InvalidInput, NotFound
-from lastro.job import MOST_STARTS, Job, RetryPolicy
+from lastro.job import KINDS, MOST_STARTS, Job, JobKind, RetryPolicy, index_request_json
 from lastro.job_runs import Again, JobRun, Stopped
+from lastro.jobs import known_kind
 from lastro.projects import project_named
 from lastro.search import SearchRequest
 from lastro.types import IndexRequest
@@ -550,3 +552,26 @@ def test_one_job_is_run_and_no_other(yard: Yard, tmp_path: Path):
     yard.defer()
     assert run_worker(yard.settings, WorkerOptions(until="one")) == {"done": 1}
     assert sorted(job.state for job in yard.app.all_jobs()) == ["done", "queued"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_job_leaves_alone_what_came_by_its_project_s_name_meanwhile(
+    yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: JobKind
+):
+    yard.app.index(IndexRequest(path=yard.folder, project="ships"))
+    request = index_request_json(IndexRequest(path=yard.folder)) if kind == "index" else {}
+    job = yard.app.jobs("ships").defer(kind, request)
+    commit(tmp_path / "other", {"docs/canal.md": "# Canal\n\nThe canal has a lock.\n"})
+
+    def make_anew() -> None:
+        yard.app.erase_project("ships")
+        yard.app.index(IndexRequest(path=tmp_path / "other", project="ships"))
+
+    def made_anew(named: str) -> JobKind:
+        Context().run(make_anew)  # by somebody else
+        return known_kind(named)
+
+    monkeypatch.setattr("lastro.job_runs.known_kind", made_anew)
+    assert yard.attempt(job) == "failed"
+    (left,) = yard.app.projects()
+    assert left.documents == 1

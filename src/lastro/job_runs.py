@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from lastro import store
 from lastro.app import App
-from lastro.db.work import Work, working
+from lastro.db.work import Work, keeping_to, working
 from lastro.error_place import place_of
 from lastro.errors import EmbedderMismatch, LastroError
 from lastro.job import (
@@ -91,7 +91,7 @@ class JobRun:
             return self._give_up(_deadly(begun.starts - 1), failures=begun.failures)
         work = Work()
         try:
-            with self._heard_by(work), working(work):
+            with self._heard_by(work), working(work), keeping_to(self.project.id):
                 done = self._work(begun)
         except Stopped:
             self._end(failures=begun.failures)
