@@ -17,6 +17,7 @@ from lastro.entity import (
 from lastro.entity_rows import entity_hash, prepare_entity
 from lastro.errors import InvalidInput, NotFound
 from lastro.json_lines import LineCounts
+from lastro.paging import check_limit
 from lastro.projects import project_named
 from lastro.store import StoredDocument
 from lastro.turns import turn
@@ -167,8 +168,9 @@ def list_entities(
 ) -> list[EntitySummary]:
     """A project's entries by key, behind ``after``; of one type or status where named.
 
-    Errors: NotFound.
+    Errors: NotFound, InvalidInput.
     """
+    check_limit(limit, of="entry")
     tenant = project_named(database, project)
     with database.transaction(projects=[tenant.id]) as connection:
         return store.entity_summaries(

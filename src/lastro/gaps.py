@@ -38,6 +38,7 @@ from lastro.golden_lines import parse_questions
 from lastro.golden_sets import find_golden, place_text
 from lastro.judging import judged_chunks
 from lastro.language import detect_language
+from lastro.paging import check_limit
 from lastro.places import EntityPlace, Place, parse_place, session_readings
 from lastro.projects import project_id_of
 from lastro.search import Engine, SearchRequest, hard_filter, search
@@ -114,8 +115,7 @@ class GapLedger:
 
         Those that stand behind ``after``, where it is given.
         """
-        if limit < 1:
-            raise InvalidInput(f"a limit of {limit} leaves no gap", remedy="use 1 or more")
+        check_limit(limit, of="gap")
         project_id = self._project_id()
         with self.engine.database.transaction(projects=[project_id], snapshot=True) as connection:
             rows = store.list_gaps(

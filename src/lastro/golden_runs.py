@@ -14,6 +14,7 @@ from lastro.golden_evaluation import (
     load_golden,
     run_golden,
 )
+from lastro.paging import check_limit
 from lastro.projects import project_id_of
 from lastro.runs import LISTED_RUNS, GoldenRequest, Run, changes, run_from_json
 from lastro.search import Engine, profile_of
@@ -110,7 +111,8 @@ class GoldenRuns:
         return Watched(last=last, run=made, comparison=compared)
 
     def list(self, *, limit: int = LISTED_RUNS) -> list[Run]:
-        """The newest runs, the newest first."""
+        """The newest runs, the newest first. Errors: InvalidInput."""
+        check_limit(limit, of="run")
         project_id = self._project_id()
         with self.engine.database.transaction(projects=[project_id]) as connection:
             return store.list_runs(connection, project_id=project_id, limit=limit)

@@ -10,6 +10,7 @@ from lastro.errors import InvalidInput, NotFound
 from lastro.golden import DEFAULT_DRAFTS, Answer, GoldenSet, check_name, golden_set
 from lastro.golden_lines import parse_golden, parse_questions
 from lastro.judging import judged_chunks
+from lastro.paging import check_limit
 from lastro.places import EntityPlace, FilePlace, SessionPlace
 from lastro.projects import project_id_of
 from lastro.store import AppConnection, GoldenVersion
@@ -78,8 +79,7 @@ class GoldenSets:
         The same index and seed give the same drafts. Errors: NotFound where nothing is
         there to ask about, InvalidInput.
         """
-        if limit < 1:
-            raise InvalidInput(f"a limit of {limit} leaves no draft", remedy="use 1 or more")
+        check_limit(limit, of="draft")
         project_id = self._project_id()
         with self.database.transaction(projects=[project_id]) as connection:
             passages = store.passages(connection, project_id)

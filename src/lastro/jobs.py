@@ -23,6 +23,7 @@ from lastro.job import (
     merged,
     read_states,
 )
+from lastro.paging import check_limit, is_bigint
 from lastro.projects import folder_slug, project_named, project_of_place, project_to_index
 from lastro.sources.addresses import Address
 from lastro.sources.listing import check_request, find_place, locate
@@ -127,7 +128,8 @@ class JobBoard:
             time.sleep(POLL_S)
 
     def _get(self, tenant: Project, id_: int) -> Job:
-        found = listed(self.database, [tenant], lost_s=self.lost_s, ids=[id_])
+        asked = [id_] if is_bigint(id_) else []
+        found = listed(self.database, [tenant], lost_s=self.lost_s, ids=asked)
         if not found:
             raise NotFound(
                 f"the project {tenant.slug!r} has no job {id_}", remedy="see `lastro jobs`"
@@ -227,8 +229,7 @@ def listed(
     limit: int | None = None,
 ) -> list[Job]:
     """Jobs of the named projects, the newest first, older than ``before``. Errors: InvalidInput."""
-    if limit is not None and limit < 1:
-        raise InvalidInput(f"a limit of {limit} leaves no job", remedy="use 1 or more")
+    check_limit(limit, of="job")
     asked = read_states(states)
     names = {tenant.id: tenant.slug for tenant in tenants}
     with database.transaction(projects=list(names)) as connection:

@@ -50,6 +50,20 @@ def read_cursor(text: str) -> Cursor:
             raise not_a_cursor()
 
 
+def check_limit(limit: int | None, *, of: str) -> None:
+    """Errors: InvalidInput for one that leaves none ``of`` a list, or that no list can have."""
+    if limit is None or 1 <= limit < MOST_BIGINT:
+        return
+    if limit < 1:
+        raise InvalidInput(f"a limit of {limit} leaves no {of}", remedy="use 1 or more")
+    raise InvalidInput(f"a limit of {limit} is more than a list can have", remedy="use less")
+
+
+def is_bigint(value: int) -> bool:
+    """Whether PostgreSQL counts so far."""
+    return abs(value) < MOST_BIGINT
+
+
 def mark_of(question: object, ids: Iterable[UUID]) -> str:
     """What is the same for the same question and the same hits in the same order."""
     digest = hashlib.blake2b(repr(question).encode("utf-8", "surrogateescape"), digest_size=_BYTES)
@@ -83,7 +97,7 @@ def _is_stored(value: str | int) -> bool:
     """Whether PostgreSQL could hold it."""
     if isinstance(value, str):
         return storable(value) == value
-    return abs(value) < MOST_BIGINT
+    return is_bigint(value)
 
 
 def _text(said: list[Any]) -> str:

@@ -31,6 +31,7 @@ from lastro.logged_search import (
     SearchPlace,
     query_hash,
 )
+from lastro.paging import check_limit
 from lastro.projects import all_project_ids, project_id_of
 from lastro.search import SearchRequest
 from lastro.store import AppConnection
@@ -212,8 +213,7 @@ class SearchLog:
         Those that took ``slow_ms`` or more, that were ``degraded``, that ``abstained``, and that
         stand behind ``before``, where it is given. Errors: InvalidInput.
         """
-        if limit < 1:
-            raise InvalidInput(f"a limit of {limit} leaves no search", remedy="use 1 or more")
+        check_limit(limit, of="search")
         if slow_ms is not None and not 0 <= slow_ms < math.inf:
             raise InvalidInput(f"{slow_ms} is no time that a search takes", remedy="use 0 or more")
         project_id = project_id_of(self.database, self.project)

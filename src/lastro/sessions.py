@@ -11,7 +11,7 @@ from operator import itemgetter
 from lastro import store
 from lastro.counting import refresh_counts
 from lastro.db.pool import Database, retried, set_local
-from lastro.errors import NotFound
+from lastro.errors import InvalidInput, NotFound
 from lastro.event import (
     AppendReport,
     Event,
@@ -24,6 +24,7 @@ from lastro.event import (
 )
 from lastro.json_lines import ReadLine, RefusedLine, require_none
 from lastro.lexical import storable
+from lastro.paging import check_limit, is_bigint
 from lastro.projects import project_named
 from lastro.session_indexing import index_sessions
 from lastro.session_rows import begun_of, is_current
@@ -189,8 +190,9 @@ def list_sessions(
 ) -> list[SessionSummary]:
     """A project's sessions by id, behind ``after``; ``fingerprint`` is the present pipeline's.
 
-    Errors: NotFound.
+    Errors: NotFound, InvalidInput.
     """
+    check_limit(limit, of="session")
     tenant = project_named(database, project)
     with database.transaction(projects=[tenant.id]) as connection:
         states = store.session_states(connection, tenant.id, after=after, limit=limit)
@@ -213,7 +215,8 @@ def session_events(
     after: int = -1,
     limit: int | None = None,
 ) -> Iterator[Event]:
-    """A session's events of any type behind a number, in order. Errors: NotFound."""
+    """A session's events of any type behind a number, in order. Errors: NotFound, InvalidInput."""
+    _check_page(after, limit)
     tenant = project_named(database, project)
     _session_state(database, session, project=tenant)
     return _events(database, session, project=tenant, after=after, limit=limit)
@@ -224,8 +227,9 @@ def page_of_events(
 ) -> EventPage:
     """The first events behind a number: at most ``limit``, and fewer where they are large.
 
-    Errors: NotFound.
+    Errors: NotFound, InvalidInput.
     """
+    _check_page(after, limit)
     tenant = project_named(database, project)
     last_seq = _session_state(database, session, project=tenant).last_seq
     events = _page(database, session, project=tenant, after=after, limit=limit)
@@ -357,6 +361,13 @@ def _refusal(read: ReadLine[Event], refused: RefusedEvent) -> RefusedLine:
 
 
 # --- reading
+
+
+def _check_page(after: int, limit: int | None) -> None:
+    """Errors: InvalidInput."""
+    check_limit(limit, of="event")
+    if not is_bigint(after):
+        raise InvalidInput(f"no event has a number like {after}", remedy="use one that is listed")
 
 
 def _events(

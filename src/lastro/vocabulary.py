@@ -7,6 +7,7 @@ from lastro import store
 from lastro.db.pool import Database, retried
 from lastro.errors import NotFound
 from lastro.json_lines import LineCounts, require_all
+from lastro.paging import check_limit
 from lastro.projects import project_named
 from lastro.store import AppConnection
 from lastro.words import Vocabulary, Word, WordReport
@@ -78,7 +79,11 @@ class WordList:
         return removed
 
     def list(self, *, after: str | None = None, limit: int | None = None) -> list[Word]:
-        """The words by what they are compared by (``words.key_of``), those behind ``after``."""
+        """The words by what they are compared by (``words.key_of``), those behind ``after``.
+
+        Errors: InvalidInput.
+        """
+        check_limit(limit, of="word")
         project_id = project_named(self.database, self.project).id
         with self.database.transaction(projects=[project_id]) as connection:
             return list(

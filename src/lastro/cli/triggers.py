@@ -24,6 +24,8 @@ from lastro.wire import to_json
 
 HERE = "."
 MIN_INTERVAL_S = 0.1
+# A day: who looks more seldom than that need not keep a program running.
+MAX_INTERVAL_S = 86_400.0
 DEFAULT_PACE = Pace()
 
 hook_app = typer.Typer(help="Index in the background after each commit, by hooks of Git.")
@@ -47,8 +49,11 @@ def watch(
     """Index a folder now and whenever it moved, until Ctrl-C or SIGTERM."""
     from lastro.triggers import watch_folder
 
-    if not interval_s >= MIN_INTERVAL_S:
-        raise InvalidInput(f"--interval is less than {MIN_INTERVAL_S} seconds", remedy="give more")
+    if not MIN_INTERVAL_S <= interval_s <= MAX_INTERVAL_S:
+        raise InvalidInput(
+            f"--interval is {interval_s:g} seconds",
+            remedy=f"give a number from {MIN_INTERVAL_S} to {MAX_INTERVAL_S:g}",
+        )
     request = IndexRequest(path=path, project=project, ref=ref, worktree=worktree)
     with _until_ended():
         for seen in watch_folder(load_settings(), request, pace=Pace(interval_s=interval_s)):
