@@ -175,7 +175,9 @@ def test_what_asks_for_nothing_is_no_filter(said: Any) -> None:
         ({"Types": ["a"], "b": 1}, "unknown part 'Types', 'b'"),
         ({"types": []}, "types: an empty list matches nothing"),
         ({"types": [1]}, "types: a type is a text"),
-        ({"types": None}, "types: null is no text"),
+        ({"types": None}, "types: a type is a text"),
+        ({"types": ["dress", None]}, "types: a type is a text"),
+        ({"status": None}, "status: a search finds published entries only"),
         ({"status": ["draft"]}, "status: a search finds published entries only"),
         ({"status": ["published", "archived"]}, "status: a search finds published entries only"),
         ({"status": []}, "status: an empty list matches nothing"),
@@ -209,6 +211,16 @@ def test_what_cannot_be_meant_is_refused(said: Any, fault: str) -> None:
         parse_filter(said)
     assert fault in caught.value.message
     assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [({"types": None}, 'write {"types": ["dress"]}'), ({"status": None}, "leave it out")],
+)
+def test_a_null_is_told_what_is_written_there_instead(said: Any, remedy: str) -> None:
+    with pytest.raises(InvalidFilter) as caught:
+        parse_filter(said)
+    assert str(caught.value.remedy).startswith(remedy)
 
 
 @pytest.mark.parametrize(

@@ -172,19 +172,18 @@ def _check_status(parts: Mapping[str, object]) -> None:
     """A search finds published rows alone: a filter may say so, and nothing else."""
     if "status" not in parts:
         return
-    names = _list(parts["status"], "status")
-    if any(name != "published" for name in names):
+    if any(name != "published" for name in _each(parts["status"])):
         raise InvalidFilter(
             "status: a search finds published entries only",
             remedy="leave it out; `lastro kb list --status` shows the others",
         )
+    _list(parts["status"], "status")
 
 
 def _types(said: object) -> tuple[str, ...]:
-    names = _list(said, "types")
-    if not all(isinstance(name, str) for name in names):
+    if not all(isinstance(name, str) for name in _each(said)):
         raise InvalidFilter("types: a type is a text", remedy='write {"types": ["dress"]}')
-    return tuple(str(name) for name in names)
+    return tuple(str(name) for name in _list(said, "types"))
 
 
 def _contains(parts: Mapping[str, object]) -> Iterator[Contains]:
@@ -237,9 +236,14 @@ def _clauses(said: object, part: str) -> Iterator[tuple[str, object]]:
         yield key, value
 
 
+def _each(said: object) -> list[object]:
+    """One value or a list of them."""
+    return list(cast("list[object]", said)) if isinstance(said, list | tuple) else [said]
+
+
 def _list(said: object, where: str) -> tuple[Scalar, ...]:
-    """One value or a list of them. Errors: InvalidFilter for an empty list too."""
-    values = list(cast("list[object]", said)) if isinstance(said, list | tuple) else [said]
+    """The values that a filter names. Errors: InvalidFilter for none and for what is no value."""
+    values = _each(said)
     if not values:
         raise InvalidFilter(
             f"{where}: an empty list matches nothing", remedy="leave it out to ask for no value"
