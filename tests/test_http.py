@@ -1,5 +1,6 @@
 """The HTTP service: who is let in, what is refused, and what a search answers there."""
 
+import base64
 import json
 import socket
 import threading
@@ -24,6 +25,8 @@ from lastro.http_settings import LONG_CONCURRENCY
 from lastro.types import IndexRequest
 
 SEARCH = "/api/projects/manual/rag/search"
+# A cursor that says that more hits were shown than any list can have.
+HUGE = base64.urlsafe_b64encode(b'[99999999999999999999,"a"]').decode()
 PAGES = {
     "docs/pump.md": "# Pump\n\nThe pump runs dry at noon.\n",
     "docs/valve.md": "# Valve\n\nThe valve of the pump is closed at night.\n",
@@ -102,7 +105,7 @@ def test_pages_of_a_search_together_are_its_list(service: Service) -> None:
     assert pages == whole["hits"]
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "bnVsbA", "WzAsIiJd", "[1]", "é"])
+@pytest.mark.parametrize("cursor", ["", "x", "bnVsbA", "WzAsIiJd", "[1]", "é", HUGE])
 def test_a_cursor_that_is_none_is_refused(service: Service, cursor: str) -> None:
     with service.client(key_of(service)) as client:
         reply = client.post(SEARCH, json={"query": "pump", "cursor": cursor})
@@ -199,6 +202,11 @@ def test_a_service_with_keys_is_asked_by_any_name_of_its_machine(service: Servic
     ("body", "said"),
     [
         (b"{", "JSON"),
+        (b'{"query": "pump", "query": "tank"}', "'query' stands twice"),
+        (b'{"query": "pump", "filter": {"types": ["a"], "types": ["b"]}}', "'types' stands twice"),
+        (b'{"query": "\xe9"}', "not UTF-8"),
+        (b'{"query": "pump", "k": ' + b"9" * 5000 + b"}", "so large a number"),
+        (b'{"query": "pump", "filter": ' + b'{"a":' * 100_000, "too deep"),
         (b"[]", "dictionary"),
         (b'{"query": "pump", "K": 3}', "K: Extra"),
         (b'{"query": "pump", "k": 0}', "k: "),
@@ -216,6 +224,7 @@ def test_a_body_that_is_not_understood_is_told_why(
         reply = client.post(SEARCH, content=body, headers={"Content-Type": "application/json"})
     assert reply.status_code == 400
     assert said in reply.json()["error"]["message"]
+    assert reply.json()["error"]["remedy"]
 
 
 @pytest.mark.parametrize(
@@ -275,6 +284,38 @@ def test_a_path_that_leads_nowhere_is_not_found_in_the_shape_of_an_error(service
         reply = client.get("/nix")
     assert reply.status_code == 404
     assert reply.json()["error"]["requestId"] == reply.headers["X-Request-Id"] == "mine-1"
+
+
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [("/a%2Fb", "'/a/b'"), ("/a%0Ab%1B", r"'/a\nb\x1b'"), ("//a/b", "'//a/b'")],
+)
+def test_a_path_that_leads_nowhere_is_told_as_it_was_asked(
+    service: Service, path: str, named: str
+) -> None:
+    target = f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    with socket.create_connection(
+        (urlsplit(service.url).hostname, urlsplit(service.url).port)
+    ) as at:
+        at.sendall(target.encode())
+        said = b"".join(iter(lambda: at.recv(65_536), b""))
+    assert json.loads(said.partition(b"\r\n\r\n")[2])["error"]["message"] == (
+        f"nothing is at {named}"
+    )
+
+
+def test_a_method_that_a_path_does_not_have_is_told_which_it_has(service: Service) -> None:
+    with service.client() as client:
+        reply = client.put("/healthz")
+    assert reply.status_code == 405
+    assert reply.json()["error"]["remedy"] == f"use {reply.headers['Allow']}"
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_a_probe_may_ask_for_the_status_alone(service: Service, path: str) -> None:
+    with service.client() as client:
+        reply = client.head(path)
+    assert (reply.status_code, reply.content) == (200, b"")
 
 
 # --- turns, and clients that go away

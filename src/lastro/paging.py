@@ -44,7 +44,7 @@ class Cursor:
 def read_cursor(text: str) -> Cursor:
     """The cursor that was given. Errors: InvalidInput."""
     match _said(text):
-        case [int(shown), str(mark)] if type(shown) is int and shown >= 1:
+        case [int(shown), str(mark)] if type(shown) is int and 1 <= shown < MOST_BIGINT:
             return Cursor(shown, mark)
         case _:
             raise not_a_cursor()

@@ -11,7 +11,7 @@ from lastro.errors import InvalidInput
 from lastro.http.answers import JSON
 from lastro.http.schemas import Schema
 from lastro.http.shapes import Body
-from lastro.json_lines import json_object, lines_of_array
+from lastro.json_lines import decoded, json_object, json_of, lines_of_array
 
 LINES = "application/x-ndjson"
 # What FastAPI puts before the name of a field.
@@ -45,11 +45,30 @@ def object_of(request: Request) -> dict[str, Any]:
 
 def read_as(kind: type[B], request: Request) -> B:
     """The body as ``kind``; an empty one says nothing. Errors: InvalidInput."""
-    said = lines_of(request).read()
+    said = json_said(lines_of(request).read() or b"{}")
     try:
-        return kind.model_validate_json(said or b"{}")
+        return kind.model_validate(said)
     except ValidationError as error:
         raise not_understood(error.errors()[0]) from error
+
+
+def json_said(body: bytes) -> object:
+    """What a body of JSON says; a name that stands twice in one object is refused.
+
+    Errors: InvalidInput.
+    """
+    try:
+        return json_of(decoded(body))
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"the body: {error.message}", remedy="send JSON in UTF-8; see /openapi.json"
+        ) from error
+
+
+def says_json(request: Request) -> bool:
+    """Whether a body says to be JSON, by one of the names that are read as it."""
+    kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    return kind == JSON or (kind.startswith("application/") and kind.endswith("+json"))
 
 
 def not_understood(first: Mapping[str, Any]) -> InvalidInput:

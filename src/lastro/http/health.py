@@ -107,6 +107,11 @@ def add_health_routes(service: FastAPI, app: App, definitions: dict[str, Schema]
             503: {"description": "Not ready.", **shape},
         },
     )
+    for path, probed in (("/healthz", healthz), ("/readyz", readyz)):
+        # Some probes want the status alone.
+        service.add_api_route(
+            path, probed, methods=["HEAD"], response_class=Response, include_in_schema=False
+        )
 
 
 class WithMetrics:

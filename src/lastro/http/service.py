@@ -28,7 +28,7 @@ from lastro.http.jobs import add_job_routes
 from lastro.http.keeping import add_keeping_routes
 from lastro.http.metrics import Metrics
 from lastro.http.observing import LOG, Observed, errors_told, note_error, request_id_of
-from lastro.http.paths import WithSlashes
+from lastro.http.paths import WithSlashes, name_of
 from lastro.http.reindexing import add_reindex_route
 from lastro.http.routes import ERROR, Routes
 from lastro.http.schemas import Schema
@@ -135,9 +135,15 @@ def _refused(request: Request, error: LastroError) -> Response:
 
 def _of_http(request: Request, error: HTTPException) -> LastroError:
     """What Starlette says of a path or method that leads nowhere."""
+    path = name_of(request.scope["path"])
     if error.status_code == 404:
-        return NotFound(f"nothing is at {request.url.path}", remedy="see /openapi.json")
-    return InvalidInput(f"{request.method} {request.url.path}: {error.detail}")
+        return NotFound(f"nothing is at {path!r}", remedy="see /openapi.json")
+    if error.status_code == 405:
+        methods = (error.headers or {}).get("Allow", "")
+        return InvalidInput(
+            f"{request.method} is nothing that {path!r} does", remedy=f"use {methods}"
+        )
+    return InvalidInput(f"{request.method} {path!r}: {error.detail}", remedy="see /openapi.json")
 
 
 def _leave_out_422(document: dict[str, Any]) -> None:
