@@ -58,7 +58,9 @@ LEFT JOIN pg_catalog.pg_class AS i ON i.oid = to_regclass('lastro.chunks_embeddi
 -- name: parse_query
 -- Each spelling of each query word under each language, as lexemes, with their frequency and,
 -- where those are asked for, their first places in it.
--- Index lexeme_stats_pkey; a join would read the whole table while it has no statistics.
+-- Index lexeme_stats_pkey; a join would read the whole table while it has no statistics. The arrays
+-- stand in subqueries so that their lengths are not seen: else it would be planned anew each time,
+-- which takes as long as doing it.
 SELECT
     w.word_no, w.form_no, l.language, x.lexeme,
     coalesce(
@@ -69,13 +71,14 @@ SELECT
         ),
         0
     ),
-    CASE WHEN %(placed)s::boolean THEN (
+    CASE WHEN (SELECT %(placed)s::boolean) THEN (
         SELECT p.positions[1] FROM unnest(lastro.text_vector(l.language, w.form)) AS p
         WHERE p.lexeme = x.lexeme
     ) ELSE 1 END
-FROM unnest(%(forms)s::text[], %(word_nos)s::integer[], %(form_nos)s::integer[])
-    AS w (form, word_no, form_no)
-CROSS JOIN unnest(%(languages)s::text[]) AS l (language)
+FROM unnest(
+    (SELECT %(forms)s::text[]), (SELECT %(word_nos)s::integer[]), (SELECT %(form_nos)s::integer[])
+) AS w (form, word_no, form_no)
+CROSS JOIN unnest((SELECT %(languages)s::text[])) AS l (language)
 CROSS JOIN LATERAL unnest(tsvector_to_array(lastro.text_vector(l.language, w.form))) AS x (lexeme);
 
 -- name: count_up_to
