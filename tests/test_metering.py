@@ -438,6 +438,39 @@ def test_a_commit_whose_answer_is_lost_is_not_written_twice(
     assert charged(app) == (9 + 1, 1)
 
 
+def test_the_end_of_a_commit_in_doubt_is_waited_for_outside_a_transaction(
+    quarry: Quarry, owner: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = quarry.app(ONE_A_TOKEN)
+    meter = one_call(app, add_project(owner, "shared"))
+    commit_it = psycopg.Connection.commit
+
+    def lose_the_answer(connection: psycopg.Connection) -> None:
+        commit_it(connection)
+        raise psycopg.OperationalError("the line is dead")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(psycopg.Connection, "commit", lose_the_answer)
+        with pytest.raises(DatabaseUnavailable):
+            meter.finish()
+    fates = iter(["in progress", "in progress", "committed"])
+    open_ones: list[tuple[int]] = []
+
+    def look(_pause_s: float) -> None:
+        open_ones.extend(
+            owner.execute(
+                "SELECT count(*) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND state = 'idle in transaction'"
+            )
+        )
+
+    monkeypatch.setattr(store, "transaction_fate", lambda *_: next(fates))
+    monkeypatch.setattr("lastro.metering.time.sleep", look)
+    meter.finish()
+    assert set(open_ones) == {(0,)}
+    assert charged(app) == (1, 1)
+
+
 def test_a_budget_that_is_passed_is_an_error_of_its_own(
     quarry: Quarry, owner: psycopg.Connection
 ) -> None:

@@ -95,19 +95,20 @@ class _Written(NamedTuple):
     differences: Mapping[date, Decimal]
 
 
-def _was_kept(connection: AppConnection, transaction: str | None) -> bool:
+def _was_kept(database: Database, transaction: str | None) -> bool:
     """Whether a transaction was committed, so far as the server knows; waits a moment for its end.
 
     What nobody can know counts as kept: a budget is not charged less than was spent.
     """
     if transaction is None:  # it wrote nothing
         return True
-    fate = store.transaction_fate(connection, transaction)
     deadline = time.monotonic() + ENDS_WITHIN_S
-    while fate == "in progress" and time.monotonic() < deadline:
+    while True:
+        with database.transaction() as connection:
+            fate = store.transaction_fate(connection, transaction)
+        if fate != "in progress" or time.monotonic() >= deadline:
+            return fate != "aborted"
         time.sleep(ENDS_WITHIN_S / 100)
-        fate = store.transaction_fate(connection, transaction)
-    return fate != "aborted"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -189,8 +190,8 @@ class ProjectMeter:
 
         Where it is undone, all of that is still counted, and comes with the next one.
         """
+        self._settle_doubt()
         with self.database.transaction(projects=self.projects, settings=self.kept) as connection:
-            self._settle_doubt(connection)
             yield connection
             self._written = self._write(connection)
         self._forget()
@@ -220,9 +221,9 @@ class ProjectMeter:
             else:
                 self._differences[month] -= difference
 
-    def _settle_doubt(self, connection: AppConnection) -> None:
+    def _settle_doubt(self) -> None:
         """Find out what became of a commit whose answer never came: nothing is written twice."""
-        if self._written is not None and _was_kept(connection, self._written.transaction):
+        if self._written is not None and _was_kept(self.database, self._written.transaction):
             self._forget()
         self._written = None
 
