@@ -386,6 +386,15 @@ def test_config_says_where_each_value_comes_from(lastro):
     }  # fmt: skip
 
 
+def test_config_shows_a_budget_without_an_end_as_none(lastro):
+    told = lastro("config", "--format", "json")
+    assert "Infinity" not in told.out
+    shown = {s["name"]: s["value"] for s in told.json["settings"]}
+    assert shown["metering.monthly_budget"] is None
+    line = next(line for line in lastro("config").out.splitlines() if "monthly_budget " in line)
+    assert line.split()[-2:] == ["no", "limit"]
+
+
 def test_config_starts_nothing(lastro, monkeypatch, tmp_path: Path):
     monkeypatch.delenv("LASTRO_DATABASE_URL")
     monkeypatch.setenv("LASTRO_HOME", str(tmp_path / "home"))

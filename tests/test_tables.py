@@ -24,6 +24,19 @@ def test_columns_that_do_not_fit_stand_below_behind_the_first_again():
     ]
 
 
+def test_a_key_wider_than_half_the_screen_moves_no_other_row():
+    rows = [("a-long-key", 1), ("b", 2)]
+    lines = [line.plain for line in table(("key", "n"), rows, width=12)]
+    # half of 12 are 6, a gap of 2, and n; the long key goes on to the right
+    assert lines == ["key     n", "a-long-key  1", "b       2"]
+
+
+def test_only_numbers_stand_to_the_right():
+    rows = [("x", True, None, 7), ("y", False, None, None)]
+    lines = [line.plain for line in table(("k", "whole", "ended", "n"), rows)]
+    assert lines == ["k  whole  ended  n", "x  yes    –      7", "y  no     –      –"]
+
+
 def test_a_table_that_goes_into_a_pipe_is_one():
     rows = [("x" * 80, "y" * 80)]
     assert len([line.plain for line in table(("a", "b"), rows)]) == 2

@@ -152,6 +152,33 @@ def test_a_place_that_is_lost_is_said_once_and_indexed_when_it_is_back() -> None
     assert [state for _, state in world.runs] == ["a", "b"]
 
 
+def test_a_place_that_is_back_as_it_was_indexed_is_said_to_be() -> None:
+    def states(now: float) -> str:
+        if 10 <= now < 40:
+            raise NotFound("no such folder")
+        return "a"
+
+    world = World(states, always(WHOLE), until_s=100).watched()
+    assert [(one.lost, one.back) for one in world.seen] == [
+        (False, False), (True, False), (False, True),
+    ]  # fmt: skip
+    assert [state for _, state in world.runs] == ["a"]
+
+
+@pytest.mark.parametrize("second", ["fails", "lacks vectors"])
+def test_a_place_that_moved_back_is_indexed_again_where_a_run_came_between(second: str) -> None:
+    """A run that failed, or left vectors out, had stored some of what it saw."""
+
+    def result(number: int) -> IndexReport:
+        if number == 2 and second == "fails":
+            raise Conflict("somebody else is there")
+        return LACKING if number == 2 else WHOLE
+
+    moves = steps((0, "a"), (10, "b"), (20, "a"))
+    world = World(moves, result, until_s=50).watched()
+    assert [state for _, state in world.runs] == ["a", "b", "a"]
+
+
 def test_looking_takes_no_more_than_a_twentieth_of_the_time() -> None:
     world = World(steps((0, "a")), always(WHOLE), until_s=1_000)
     slow = world.look

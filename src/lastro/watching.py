@@ -38,12 +38,14 @@ class Pace:
 class Watched:
     """What came of a look: a run's report or why it failed, or why nothing can be seen.
 
-    ``lost`` is True where the place itself cannot be looked at.
+    ``lost`` is True where the place itself cannot be looked at, ``back`` where it can be again and
+    is as it was indexed.
     """
 
     report: IndexReport | None = None
     error: LastroError | None = None
     lost: bool = False
+    back: bool = False
 
 
 def watch(
@@ -57,7 +59,9 @@ def watch(
     """Run now and whenever ``look`` sees another state; yields what came of it, and never ends.
 
     A run that failed or left texts without a vector is tried again when the state moves, or after
-    ``retry_s``. A place that is lost is said once, and indexed when it is there again.
+    ``retry_s``. A place that is lost is said once, and indexed when it is there again, or said to
+    be back where nothing moved. One that moves back after such a run is indexed again: some of
+    what the run saw may be stored.
     """
     done: str | None = None
     tried: tuple[str, float] | None = None
@@ -67,21 +71,22 @@ def watch(
         try:
             state = look()
             pause_s = max(pause_s, (clock() - started) / MAX_LOOKING)
-            if done is not None and state != done:
+            if tried is not None and state != tried[0]:
                 state = _settled(state, look, pace=pace, wait=wait, clock=clock)
         except LastroError as error:
             if error.message != trouble:
                 trouble = error.message
                 yield Watched(error=error, lost=True)
         else:
-            trouble = None
+            was_lost, trouble = trouble is not None, None
             waits = tried is not None and tried[0] == state and clock() < tried[1] + pace.retry_s
             if state != done and not waits:
                 ran = _ran(run)
-                if ran.report is not None and ran.report.embedding.reason is None:
-                    done = state
-                tried = (state, clock())
+                is_whole = ran.report is not None and ran.report.embedding.reason is None
+                done, tried = state if is_whole else None, (state, clock())
                 yield ran
+            elif was_lost and state == done:
+                yield Watched(back=True)
         wait(pause_s)
 
 

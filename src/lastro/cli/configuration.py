@@ -1,5 +1,6 @@
 """``lastro config``: every setting with its value and where it came from; starts nothing."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -12,6 +13,7 @@ from lastro.config import Settings, load_settings
 from lastro.wire import to_json
 
 MASK = "***"
+NO_LIMIT = "no limit"
 DEFAULT_ORIGIN = "default"
 # Not settings: what was read, and from where.
 _OTHER_FIELDS = frozenset({"config_file", "origins"})
@@ -28,7 +30,8 @@ def config(*, format_: FormatOption = Format.TABLE) -> None:
         for name, value, origin in described(settings)
     ]
     if format_ is Format.JSON:
-        print_json({"settings": rows, "configFile": to_json(settings.config_file)})
+        told = [{**row, "value": _finite(row["value"])} for row in rows]
+        print_json({"settings": told, "configFile": to_json(settings.config_file)})
     else:
         shown = [(row["name"], row["origin"], _shown(row["value"])) for row in rows]
         print_data(table(("setting", "from", "value"), shown))
@@ -62,7 +65,16 @@ def masked(value: Any) -> Any:
     return value
 
 
+def _finite(value: Any) -> Any:
+    """A JSON value, which has no infinity: a limit that there is not is none."""
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    return None if value == math.inf else value
+
+
 def _shown(value: Any) -> str | None:
+    if value == math.inf:
+        return NO_LIMIT
     if isinstance(value, list):
         return ", ".join(str(entry) for entry in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, Mapping):

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.text import Text
 
 from lastro.cli.hits import NONE, SHORT_REVISION_CHARS
@@ -24,14 +24,14 @@ def table(
     """Rows under a header, aligned; numbers stand to the right, and nothing is cut off.
 
     Columns that do not fit into ``width`` stand below the others, behind the first ``keys`` again.
+    These leave room for one: what is longer goes on to the right, and moves no other row.
     """
     rows = list(rows)
     lines = [list(header), *([cell(value) for value in row] for row in rows)]
     widths = [max(cell_len(line[at]) for line in lines) for at in range(len(header))]
-    right = [
-        bool(rows) and all(isinstance(row[at], int | float | None) for row in rows)
-        for at in range(len(header))
-    ]
+    if width is not None:
+        widths[:keys] = [min(wide, width // (keys + 1)) for wide in widths[:keys]]
+    right = [_is_numbers([row[at] for row in rows]) for at in range(len(header))]
     for block, columns in enumerate(_blocks(widths, width=width, keys=keys)):
         if block:
             yield Text()
@@ -54,8 +54,17 @@ def _blocks(widths: Sequence[int], *, width: int | None, keys: int) -> list[list
     return blocks
 
 
+def _is_numbers(values: Sequence[object]) -> bool:
+    """Whether a column has numbers and nothing else; some may be missing."""
+    known = [value for value in values if value is not None]
+    return bool(known) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in known
+    )
+
+
 def _aligned(text: str, width: int, *, is_number: bool) -> str:
-    return f"{' ' * (width - cell_len(text))}{text}" if is_number else set_cell_size(text, width)
+    room = " " * (width - cell_len(text))
+    return f"{room}{text}" if is_number else f"{text}{room}"
 
 
 def pairs(values: Mapping[str, object], *, indent: int = 0, width: int | None = None) -> Text:

@@ -88,6 +88,8 @@ def _tell(seen: Watched, *, format_: Format) -> None:
         if format_ is Format.JSON:
             print_json_lines([to_json(seen.report)])
         print_note(f"{_now()} {_line(seen.report)}")
+    elif seen.back:
+        print_note(f"{_now()} there again, as it was indexed")
     elif seen.error is not None:
         what = "cannot look" if seen.lost else "failed"
         remedy = f"; {seen.error.remedy}" if seen.error.remedy else ""
