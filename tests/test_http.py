@@ -232,6 +232,11 @@ def test_a_body_that_is_not_understood_is_told_why(
     [
         ({"data": {"query": "pump"}}, "the body is not said to be JSON", "Content-Type"),
         ({"content": b""}, "the request has no body", "openapi"),
+        (
+            {"json": {"query": "pump"}, "headers": {"Content-Encoding": "gzip"}},
+            "a body with a Content-Encoding",
+            "not packed",
+        ),
         ({"params": {"k": 3}, "json": {"query": "pump"}}, "k: ", "openapi"),
     ],
 )

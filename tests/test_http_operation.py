@@ -665,6 +665,32 @@ def test_lines_for_people_hold_what_those_for_programs_do(
     assert log.getvalue().endswith(" INFO request status=200 route=/a/{b}\n")
 
 
+def test_no_value_writes_a_line_of_its_own_or_a_colour(
+    log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr", log)
+    set_up_log("text")
+    forged = "a\n2026 INFO request status=200\r\x1b[31m\u2028\x85"
+    logging.getLogger("lastro.http").info("re\x1bquest\r", extra={"project": forged, "status": 404})
+    said = r'project="a\n2026 INFO request status=200\r\u001b[31m\u2028\u0085" status=404'
+    assert log.getvalue().endswith(rf" INFO re\u001bquest\r {said}" + "\n")
+    assert len(log.getvalue().splitlines()) == 1
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_a_name_in_an_address_writes_no_line_of_its_own(
+    harbour: Harbour, log: io.StringIO, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setattr("sys.stderr", log)
+    set_up_log(form)
+    with running(harbour.settings, is_open=True) as service, service.client() as client:
+        client.get("/api/projects/a%0A2026%20INFO%20request%20status=200%0D%1B%5B31m/rag/coverage")
+    said = [line for line in log.getvalue().splitlines() if "status=200" in line]
+    assert len(said) == 1
+    assert "404" in said[0]
+    assert said[0].isprintable()
+
+
 def test_the_route_of_a_name_with_a_slash_is_its_template(service: Service) -> None:
     with service.client(key_of(service)) as client:
         assert client.get("/api/projects/a%2Fb/rag/coverage").status_code == 404

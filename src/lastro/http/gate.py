@@ -275,8 +275,12 @@ def _is_waited_for(request: Request) -> bool:
 async def _read(request: Request, *, max_bytes: int, limit_s: float) -> IO[bytes]:
     """The body, from its beginning.
 
-    Errors: TooLarge, before all of it was read; InvalidInput where it does not come.
+    Errors: TooLarge, before all of it was read; InvalidInput where it does not come, or packed.
     """
+    if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+        raise InvalidInput(
+            "a body with a Content-Encoding is not read", remedy="send it as it is, and not packed"
+        )
     said = request.headers.get("Content-Length", "")
     if said.isdecimal() and int(said) > max_bytes:
         raise _too_large(max_bytes)

@@ -1,6 +1,8 @@
 """The log of the service: one line an event on stderr, without a value of any error."""
 
+import json
 import logging.config
+import re
 import sys
 from types import TracebackType
 from typing import Any
@@ -11,6 +13,9 @@ from lastro.error_place import place_of
 
 # How Python begins to write out an error, which Starlette tells uvicorn as a text.
 _TRACEBACK = "Traceback (most recent call last)"
+
+# A value that is told as it is: names, numbers, ids, and templates of routes.
+_WORD = re.compile(r"[A-Za-z0-9._:/@{}+-]+")
 
 Caught = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
@@ -80,7 +85,11 @@ class JsonLines(JsonFormatter):
 
 
 class TextLines(logging.Formatter):
-    """A line for people: what happened, and the values that came with it."""
+    """A line for people: what happened, and the values that came with it.
+
+    A value that is no plain word stands in quotes, with escapes: a project may be called so that
+    it would write a line of its own, or a colour.
+    """
 
     def formatException(self, ei: Caught) -> str:  # noqa: N802 - logging's name
         """The place alone."""
@@ -89,8 +98,22 @@ class TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The message, and each value as ``name=value``."""
         values = {key: value for key, value in vars(record).items() if key not in _OWN}
-        said = " ".join(f"{key}={value}" for key, value in values.items())
-        return f"{super().format(record)} {said}".rstrip().replace("\n", " ")
+        said = " ".join(f"{key}={_in_line(value)}" for key, value in values.items())
+        return f"{_escaped(super().format(record))} {said}".rstrip()
+
+
+def _in_line(value: object) -> str:
+    """A value as one word, or in quotes."""
+    text = str(value)
+    return text if _WORD.fullmatch(text) else json.dumps(text)
+
+
+def _escaped(text: str) -> str:
+    """Without characters that would end a line or steer a terminal."""
+    return "".join(
+        char if char.isprintable() else " " if char == "\n" else json.dumps(char)[1:-1]
+        for char in text
+    )
 
 
 # What every record has; the rest came with the event.
