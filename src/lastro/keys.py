@@ -215,7 +215,7 @@ def _called(connection: AppConnection, id_: str, *, project_id: int, project: st
 def _refused() -> Unauthenticated:
     return Unauthenticated(
         "no valid key was given",
-        remedy="send `Authorization: Bearer KEY`, with a key of `lastro keys create`",
+        remedy="send `Authorization: Bearer KEY`, with a key that an administrator made",
     )
 
 

@@ -266,7 +266,7 @@ def _nothing(request: ReindexRequest, *, project: str) -> LastroError:
     if request.source is not None:
         return NotFound(
             f"the project {project!r} does not follow {request.source}",
-            remedy="see its sources with `lastro coverage`, or index it with `lastro index`",
+            remedy="see its sources with `lastro coverage`, or index it with `lastro index PATH`",
         )
     of_what = f" of the scopes {', '.join(request.scopes)}" if request.scopes else ""
     return Conflict(

@@ -8,6 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from lastro.errors import STATUS, LastroError
+from lastro.http.remedies import remedy_in_http
 from lastro.wire import error_json, to_json
 
 JSON = "application/json"
@@ -32,6 +33,8 @@ def refusal(error: LastroError, *, request_id: str, is_told: bool = True) -> Res
     shape = error_json(error)
     if not is_told:
         shape["error"] = {"code": error.code, **UNTOLD_FAULT}
+    elif error.remedy is not None:
+        shape["error"]["remedy"] = remedy_in_http(error.remedy)
     shape["error"]["requestId"] = request_id
     return Response(_dumped(shape), STATUS[error.code][0], headers_of(error), JSON)
 

@@ -201,7 +201,7 @@ class Gate:
             raise Unauthenticated(
                 "the request has no key",
                 remedy="send the header `Authorization: Bearer <key>`; "
-                "`lastro keys create` makes one",
+                "an administrator of the project makes one",
             )
         return self._keys.authenticate(text.strip())
 

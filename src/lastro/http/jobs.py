@@ -11,6 +11,7 @@ from lastro.app import App
 from lastro.http.answers import answer
 from lastro.http.asking import UNTOLD, may
 from lastro.http.pages import Page
+from lastro.http.remedies import remedy_in_http
 from lastro.http.routes import Routes
 from lastro.http.schemas import may_be_untold, page_of, schema_of
 from lastro.job import Job, JobError, JobState
@@ -43,13 +44,13 @@ def add_job_routes(routes: Routes, app: App) -> None:
         """A job as it stands; a maintainer is told what it was asked."""
         return answer(_shown(request, app.jobs(project).get(job)))
 
-    def cancel_job(project: str, job: JobId) -> Response:
+    def cancel_job(project: str, job: JobId, request: Request) -> Response:
         """Cancel a job that waits; one that runs stops at its next file or batch."""
-        return answer(app.jobs(project).cancel(job))
+        return answer(_shown(request, app.jobs(project).cancel(job)))
 
-    def retry_job(project: str, job: JobId) -> Response:
+    def retry_job(project: str, job: JobId, request: Request) -> Response:
         """Do again what a job did that is over; the answer is the new job."""
-        return answer(app.jobs(project).retry(job), status=202)
+        return answer(_shown(request, app.jobs(project).retry(job)), status=202)
 
     one = schema_of(Job, routes.definitions)
     may_be_untold(routes.definitions["Job"], "request")
@@ -70,7 +71,10 @@ def add_job_routes(routes: Routes, app: App) -> None:
 
 def _shown(request: Request, job: Job) -> object:
     """The job, to others than maintainers without the folders and addresses that it names."""
+    error = job.error
     if may(request, "cancel_jobs"):
-        return job
-    error = job.error and JobError(code=job.error.code, message=UNTOLD)
+        if error is None or error.remedy is None:
+            return job
+        return replace(job, error=replace(error, remedy=remedy_in_http(error.remedy)))
+    error = error and JobError(code=error.code, message=UNTOLD)
     return {**to_json(replace(job, error=error)), "request": None}

@@ -1,5 +1,7 @@
 """Routes of retrieval: search, index again, coverage."""
 
+from dataclasses import replace
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -8,6 +10,7 @@ from lastro.errors import InvalidInput
 from lastro.http.answers import answer
 from lastro.http.asking import UNTOLD, may
 from lastro.http.observing import note_outcome
+from lastro.http.remedies import in_http
 from lastro.http.routes import Routes
 from lastro.http.schemas import may_be_untold
 from lastro.http.shapes import SearchBody
@@ -41,7 +44,7 @@ def add_search_routes(routes: Routes, app: App, *, max_query_chars: int) -> None
             project=project,
         )
         note_outcome(request, outcome)
-        return answer(outcome)
+        return answer(_in_http(outcome))
 
     def coverage(project: str, request: Request) -> Response:
         """How much of the project is indexed, and how far its sources moved on.
@@ -54,6 +57,14 @@ def add_search_routes(routes: Routes, app: App, *, max_query_chars: int) -> None
     routes.add("POST", f"{at}/search", search, action="search", answers={200: Outcome})
     routes.add("GET", f"{at}/coverage", coverage, action="read_coverage", answers={200: Coverage})
     may_be_untold(routes.definitions["SourceCoverage"], "root")
+
+
+def _in_http(outcome: Outcome) -> Outcome:
+    """The outcome, and what to do about its degraded parts in the words of this door."""
+    if not outcome.degraded:
+        return outcome
+    degraded = tuple(replace(part, detail=in_http(part.detail)) for part in outcome.degraded)
+    return replace(outcome, degraded=degraded)
 
 
 def _shown(request: Request, found: Coverage) -> object:

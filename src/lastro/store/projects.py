@@ -101,7 +101,7 @@ def no_such_project(slug: str) -> NotFound:
     """The error for a name that no project has."""
     return NotFound(
         f"there is no project {slug!r}",
-        remedy="see `lastro projects`, or make it with `lastro index`",
+        remedy="see `lastro projects`, or make it with `lastro index PATH`",
     )
 
 
