@@ -38,6 +38,9 @@ FILES = {
 UNASKED = "who repairs the bicycles of the neighbours"
 ANSWER = "# Bicycles\n\nAnna repairs the bicycles of the neighbours, on Mondays.\n"
 
+# In the form of a provider's keys, and put together here so that no scanner takes it for one.
+SECRETS = ["AKIA" + "Q3EGRZT5YVKJ7X2M", "AKIA" + "J7X2MQ3EGRZT5YVK"]
+
 
 class Dead(DeterministicEmbedder):
     """An embedder whose provider cannot be reached."""
@@ -644,3 +647,33 @@ def test_what_is_no_question_is_not_accepted(pottery: Pottery, more: dict, said:
         pottery.gaps.accept(outcome.gap_id, **more)
     assert pottery.gap.status == "open"
     assert pottery.app.golden_sets("pottery").list() == []
+
+
+# --- what is kept of a question
+
+
+def test_a_secret_in_a_question_is_masked_before_it_is_kept(
+    pottery: Pottery, owner_url: str
+) -> None:
+    first, second = (f"bicycles of {secret}" for secret in SECRETS)
+    told = [pottery.ask(question).gap_id for question in (first, second)]
+    [gap] = pottery.gaps.list()
+    assert told == [gap.id, gap.id]
+    assert gap.query.startswith("bicycles of [masked:")
+    assert gap.hit_count == 2
+    with psycopg.connect(owner_url) as connection:
+        kept = str(connection.execute("SELECT * FROM lastro.gaps").fetchall())
+    assert not any(secret[-20:].casefold() in kept.casefold() for secret in SECRETS)
+
+
+def test_a_question_without_its_secret_is_asked_again_as_it_is_kept(pottery: Pottery) -> None:
+    pottery.ask(f"{UNASKED} {SECRETS[0]}")
+    pottery.index(bicycles=ANSWER)
+    assert pottery.gaps.resolve().remaining == 0
+
+
+def test_where_nothing_of_a_question_is_kept_no_gap_is_recorded(pottery: Pottery) -> None:
+    pottery.app.settings = replace(pottery.app.settings, log_queries="off")
+    outcome = pottery.ask(UNASKED)
+    assert (outcome.gap_id, outcome.abstained, outcome.degraded) == (None, True, ())
+    assert pottery.gaps.list() == []

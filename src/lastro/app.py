@@ -226,12 +226,14 @@ class App:
     def search(self, request: SearchRequest, *, project: str | None = None) -> Outcome:
         """Answer a question; see ``lastro.search.search`` for errors.
 
-        A question that nothing answers is counted as a gap, unless the request says otherwise.
+        A question that nothing answers is counted as a gap, unless the request says otherwise, or
+        the setting ``log_queries`` that nothing of a question is kept.
         """
         outcome, found = searching.searched(
             self.engine, request, project=self.project_name(project)
         )
-        if not outcome.hits and request.record_gap:
+        is_kept = request.record_gap and self.settings.log_queries != "off"
+        if not outcome.hits and is_kept:
             from lastro.recording import recorded
 
             outcome = recorded(self.database, outcome, request=request, found=found)

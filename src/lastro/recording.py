@@ -10,6 +10,7 @@ from lastro.db.pool import Database, retried
 from lastro.errors import Contention, DatabaseUnavailable, StatementTimeout
 from lastro.gap import canonical_filter, gap_id, is_gap, normalised_query
 from lastro.lexical import asked_query
+from lastro.masking import mask
 from lastro.search import Found, SearchRequest
 from lastro.types import Degraded, Outcome
 
@@ -41,7 +42,8 @@ def _record(database: Database, request: SearchRequest, found: Found) -> UUID:
     asked_in = canonical_filter(
         request.scopes, path_prefix=request.path_prefix, entries=request.filter
     )
-    normalised = normalised_query(request.query)
+    query = mask(asked_query(request.query)).text
+    normalised = normalised_query(query)
     id_ = gap_id(normalised, asked_in)
     best = next(iter(found.ranked), None)
     with database.transaction(projects=[found.project.id], settings=RECORDING) as connection:
@@ -49,7 +51,7 @@ def _record(database: Database, request: SearchRequest, found: Found) -> UUID:
             connection,
             id_,
             project_id=found.project.id,
-            query=asked_query(request.query),
+            query=query,
             normalised=normalised,
             asked_in=asked_in,
             nearest=None if best is None else (best.candidate.id, best.score),
