@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 import anyio.to_thread
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -73,8 +73,8 @@ def make_service(app: App, settings: HttpSettings, *, is_open: bool) -> Any:
         generate_unique_id_function=lambda route: route.name,
     )
     definitions: dict[str, Schema] = {"Error": ERROR}
-    router = APIRouter()
-    routes = Routes(router=router, gate=gate, definitions=definitions)
+    # Its own router: one that is included is searched twice for each request.
+    routes = Routes(router=service.router, gate=gate, definitions=definitions)
     add_search_routes(routes, app, max_query_chars=settings.max_query_chars)
     add_search_log_route(routes, app)
     add_reindex_route(routes, app)
@@ -84,8 +84,7 @@ def make_service(app: App, settings: HttpSettings, *, is_open: bool) -> Any:
     add_keeping_routes(routes, app)
     add_job_routes(routes, app)
     add_administration_routes(routes, app)
-    add_webhook_route(router, app, routes.gate)
-    service.include_router(router)
+    add_webhook_route(service.router, app, routes.gate)
     add_health_routes(service, app, definitions)
     _tell_errors(service)
     _document(service, definitions)
