@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lastro import masking
 from lastro.masking import mask, mask_json, may_have_form, may_have_secret
-from lastro.secret_forms import looks_random
+from lastro.secret_values import looks_random
 
 LETTERS = string.ascii_letters
 BASE62 = LETTERS + string.digits

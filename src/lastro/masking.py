@@ -13,14 +13,8 @@ from typing import Any, NamedTuple, cast
 import re2  # pyright: ignore[reportMissingTypeStubs]
 
 from lastro.secret_breaks import BROKEN_LOOK, broken_keys, end_of_rest
-from lastro.secret_forms import (
-    ALL_HINTS,
-    LOOKS,
-    SECRET_NAMES,
-    forms_in,
-    is_secret_value,
-    looks_random,
-)
+from lastro.secret_forms import ALL_HINTS, LOOKS, SECRET_NAMES, forms_in
+from lastro.secret_values import is_secret_value, looks_random
 
 # More levels than these are masked as the JSON text of what lies below.
 MAX_DEPTH = 100

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from lastro.secret_forms import PREFIXED_FORMS, SecretForm, looks_random
+from lastro.secret_forms import PREFIXED_FORMS, SecretForm
+from lastro.secret_values import looks_random
 
 _RUN = re.compile(r"[A-Za-z0-9_.+/=-]+", re.ASCII)
 _BREAK = re.compile(r"\\?\r?\n[ \t]*")

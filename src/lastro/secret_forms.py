@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from lastro.secret_values import is_placeholder, is_secret_value, looks_random
+
 
 def _always(_: re.Match[str]) -> bool:
     return True
@@ -169,7 +171,7 @@ _AUTHORIZATION = SecretForm(
         re.IGNORECASE | re.ASCII,
     ),
     look=rf"(?i:authorization){_LOOK_SIGN}(?:[A-Za-z]+{_LOOK_BLANK}+)?[A-Za-z0-9]\S{{7}}",
-    is_secret=lambda match: not _is_placeholder(match["secret"]) and not match["secret"].isalpha(),
+    is_secret=lambda match: not is_placeholder(match["secret"]) and not match["secret"].isalpha(),
 )
 _BEARER = SecretForm(
     name="authorization",
@@ -187,7 +189,7 @@ _URL_PASSWORD = SecretForm(
         r"://[^\s/:@\"'`<>\[\]]{0,256}:(?P<secret>[^\s/@\"'`<>\[\]{}$*]{1,256})@", re.ASCII
     ),
     look=r"://[^\s/:@\"'`<>\[\]]*:[^\s/@\"'`<>\[\]{}$*]+@",
-    is_secret=lambda match: not _is_placeholder(match["secret"]),
+    is_secret=lambda match: not is_placeholder(match["secret"]),
 )
 _CURL_USER = SecretForm(
     name="password",
@@ -198,7 +200,7 @@ _CURL_USER = SecretForm(
     ),
     look=rf"(?:-u|--user)(?:{_LOOK_BLANK}|=)*[\\\"']*[^\s:\"'\[\]]+:\S{{3}}",
     is_secret=lambda match: (
-        not _is_placeholder(match["secret"])
+        not is_placeholder(match["secret"])
         and "curl" in match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
     ),
 )
@@ -261,74 +263,12 @@ _PAIR = SecretForm(
     look=rf"{_LOOK_NAMES}[\\\"'`]*{_BETWEEN_LINES},?{_BETWEEN_LINES}[\\\"'`]*(?i:value)",
     is_secret=lambda match: _is_assigned_secret(match),
 )
-# --- what is random ----------------------------------------------------------------------------
-
-_SEPARATORS = re.compile(r"[-_./:\\@#~=+!?^]+")
-_PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[A-Z]|[^\W\d_A-Za-z]+|\d+")
-_HEX = re.compile(r"[0-9a-fA-F]{16,}")
-# A part of a value is random where the words and numbers in it are shorter than these on the
-# average: 1.4 characters in base 62, 2.5 in base 36, 5 in names of programs.
-_MIN_PART_CHARS, _PIECE_CHARS = 8, 2.5
-_LONG_PART_CHARS, _LONG_PIECE_CHARS = 20, 4.0
-# Letters alone may be a word of camelCase; after the name of a password fewer are one.
-_MIN_LETTERS, _MIN_PASSWORD_LETTERS = 16, 8
-
-_REFERENCE = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+", re.ASCII)
-_PATH = re.compile(r"[~.]?/|\.\./|[A-Za-z]:[\\/]|[a-z][a-z0-9+.-]*://", re.ASCII)
-_PLACEHOLDER = re.compile(
-    r"x{4,}|(?:your|my|the|some|any|insert|changeme|change|example|dummy|placeholder|redacted"
-    r"|masked|todo|none|null|true|false|undefined)(?:[^a-z0-9].*)?|[.…*•x-]+",
-    re.IGNORECASE,
-)
-
-
-def looks_random(value: str, *, min_letters: int = _MIN_LETTERS) -> bool:
-    """Whether a value is none that people or programs name things with.
-
-    It has a part that falls into shorter pieces than words, numbers and versions do;
-    ``min_letters`` is what such a part of letters alone has.
-    """
-    if _is_placeholder(value):
-        return False
-    return any(_is_random_part(part, min_letters=min_letters) for part in _SEPARATORS.split(value))
-
-
-def _is_random_part(part: str, *, min_letters: int) -> bool:
-    least = min_letters if part.isalpha() else _MIN_PART_CHARS
-    if len(part) < least or part.isdigit():
-        return False
-    if _HEX.fullmatch(part) is not None:
-        return True
-    piece_chars = len(part) / max(1, len(_PIECES.findall(part)))
-    return piece_chars < (_PIECE_CHARS if len(part) < _LONG_PART_CHARS else _LONG_PIECE_CHARS)
-
-
-def _is_placeholder(value: str) -> bool:
-    return _PLACEHOLDER.fullmatch(value) is not None
 
 
 def _is_assigned_secret(match: re.Match[str]) -> bool:
     if match["next"]:  # a call, or a part of a list
         return False
     return is_secret_value(match["secret"], is_password=match["password"] is not None)
-
-
-def is_secret_value(value: str, *, is_password: bool) -> bool:
-    """Whether what stands after a secret's name is one, and no reference, path or word.
-
-    Passwords are made by people: letters with a digit or a sign are enough.
-    """
-    value = value.rstrip(".:!?")
-    if _is_placeholder(value) or _REFERENCE.fullmatch(value) or _PATH.match(value):
-        return False
-    if not is_password:
-        return looks_random(value)
-    has_letter = any(char.isalpha() for char in value)
-    has_digit = any(char.isdigit() for char in value)
-    has_sign = any(not char.isalnum() and char not in "-_./:" for char in value)
-    if has_letter and (has_digit or has_sign):
-        return True
-    return looks_random(value, min_letters=_MIN_PASSWORD_LETTERS)
 
 
 # --- all of them -------------------------------------------------------------------------------
