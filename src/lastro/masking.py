@@ -13,8 +13,20 @@ from typing import Any, NamedTuple, cast
 import re2  # pyright: ignore[reportMissingTypeStubs]
 
 from lastro.secret_breaks import BROKEN_LOOK, broken_keys, end_of_rest
+from lastro.secret_fields import (
+    CREDENTIALS_NAME,
+    HOLDING,
+    NAMED,
+    NAMING,
+    SECRET_NAME,
+    is_option,
+    names_secret,
+    secret_held,
+)
 from lastro.secret_forms import ALL_HINTS, LOOKS, SECRET_NAMES, forms_in
-from lastro.secret_values import is_secret_value, looks_random
+from lastro.secret_markup import MARKUP_LOOKS, markup_in
+from lastro.secret_pairs import PAIR_LOOK, pairs_in
+from lastro.secret_values import looks_random
 
 # More levels than these are masked as the JSON text of what lies below.
 MAX_DEPTH = 100
@@ -72,18 +84,25 @@ class _Found(NamedTuple):
     kind: str
 
 
+# JSON writes a tab as two characters.
+_HINTS = ("pass", *(hint.strip() for hint in ALL_HINTS))
+
+
 def may_have_secret(text: str) -> bool:
     """Whether the text has the beginning of any form: most have none, and are done with soon."""
     if not may_have_form(text):
         return False
     lowered = _lowered(text)
-    return any(hint.strip() in lowered for hint in ALL_HINTS)  # JSON writes a tab as two characters
+    return any(hint in lowered for hint in _HINTS)
 
 
 # All forms in one pass, in time that is linear in the text's length whatever it says: 4 µs for
 # 500 characters, where hint by hint took 21 to 70. See docs/adr/0038.
-_LOOK = re2.compile("|".join([*LOOKS, BROKEN_LOOK]))  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+_LOOK = re2.compile("|".join([*LOOKS, BROKEN_LOOK, PAIR_LOOK, *MARKUP_LOOKS]))  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 _first_look = cast("Callable[[bytes], object]", _LOOK.search)  # pyright: ignore[reportUnknownMemberType]
+# What has neither need not be read sign by sign, which takes as long as all forms together.
+_PAIRS = re2.compile("|".join([PAIR_LOOK, *MARKUP_LOOKS]))  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+_look_for_pairs = cast("Callable[[bytes], object]", _PAIRS.search)  # pyright: ignore[reportUnknownMemberType]
 
 
 def may_have_form(text: str) -> bool:
@@ -108,6 +127,8 @@ def _found(text: str) -> list[_Found]:
         for match in form.find(text, lowered=lowered)
     ]
     spans += [_Found(*key) for key in broken_keys(text, lowered=lowered)]
+    if _look_for_pairs(text.encode(errors="replace")) is not None:
+        spans += [_Found(*secret) for secret in (*pairs_in(text), *markup_in(text))]
     spans.sort(key=lambda found: found.start)  # stable: the earlier form first
     merged: list[_Found] = []
     for found in spans:
@@ -145,25 +166,22 @@ def _spread(text: str, secrets: Mapping[str, str], *, count: int) -> Masked:
     return Masked(text, count)
 
 
-_SECRET_NAME = re.compile(rf"{SECRET_NAMES}\Z", re.IGNORECASE)
 _LIST_NAME = re.compile(rf"{SECRET_NAMES}s?\Z", re.IGNORECASE)
-_CREDENTIALS_NAME = re.compile(r"authorization\Z", re.IGNORECASE)
-_TOLD_NAME = re.compile(rf"(?:{SECRET_NAMES}|authorization)\Z", re.IGNORECASE)
-_OPTION_NAME = re.compile(rf"--[\w-]*?{SECRET_NAMES}\Z", re.IGNORECASE)
-# Variables and headers in lists: {"name": "DB_PASSWORD", "value": "…"}.
-_NAMING, _NAMED = frozenset({"name", "key", "variable"}), frozenset({"value", "val"})
 # Numbers of fewer digits are codes and positions, and those of tokens are counts of them.
 _NUMBER_DIGITS, _TOKEN_DIGITS = 6, 10
 
 
-def _mask_value(value: object, *, depth: int, name: str = "") -> MaskedValue:
+def _mask_value(
+    value: object, *, depth: int, name: str = "", is_in_list: bool = False
+) -> MaskedValue:
     """``name`` is that of the field which holds the value, or the list that the value is in."""
     if isinstance(value, str):
         return _mask_text(value, name=name)
     if depth > MAX_DEPTH and isinstance(value, dict | list):
         return MaskedValue(*mask(json.dumps(value, ensure_ascii=False)))
     if isinstance(value, list):
-        return _mask_list(cast("list[object]", value), depth=depth, name=name)
+        items = cast("list[object]", value)
+        return _mask_list(items, depth=depth, name=name, is_in_list=is_in_list)
     if isinstance(value, dict):
         return _mask_object(cast("Mapping[str, object]", value), depth=depth, name=name)
     if isinstance(value, int) and not isinstance(value, bool) and _is_secret_number(value, name):
@@ -172,29 +190,29 @@ def _mask_value(value: object, *, depth: int, name: str = "") -> MaskedValue:
 
 
 def _mask_text(held: str, *, name: str) -> MaskedValue:
-    if _CREDENTIALS_NAME.search(name):  # its form is known with its name before it
+    if CREDENTIALS_NAME.search(name):  # its form is known with its name before it
         said = mask(f"{name}: {held}")
         if said.secrets:
             return MaskedValue(said.text.removeprefix(f"{name}: "), said.secrets)
-    named = _SECRET_NAME.search(name)
-    if named is not None and _is_whole_secret(held, named):
+    elif secret_held(name, held) is not None:
         return MaskedValue("[masked:secret]", 1)
     return MaskedValue(*mask(held))
 
 
-def _mask_list(value: list[object], *, depth: int, name: str) -> MaskedValue:
-    """Each of them is what the list's name says; what follows an option is what the option says.
+def _mask_list(value: list[object], *, depth: int, name: str, is_in_list: bool) -> MaskedValue:
+    """Each of them is what the list's name says, or what the text before it does.
 
     Numbers below a plural, as in ``tokens``, are counts and codes.
     """
-    is_plural = _SECRET_NAME.search(name) is None and _LIST_NAME.search(name) is not None
+    is_plural = SECRET_NAME.search(name) is None and _LIST_NAME.search(name) is not None
+    is_row = is_in_list and len(value) == 2
     items: list[MaskedValue] = []
     before: object = None
     for item in value:
         own = name[:-1] if is_plural and isinstance(item, str) else name
-        if isinstance(before, str) and _OPTION_NAME.match(before):
+        if isinstance(before, str) and (is_option(before) or (is_row and names_secret(before))):
             own = before
-        items.append(_mask_value(item, depth=depth + 1, name=own))
+        items.append(_mask_value(item, depth=depth + 1, name=own, is_in_list=True))
         before = item
     return MaskedValue([item.value for item in items], sum(item.secrets for item in items))
 
@@ -205,30 +223,31 @@ def _mask_object(value: Mapping[str, object], *, depth: int, name: str) -> Maske
     told = _name_told(value) or name
     for own, held in value.items():
         key = mask(own)
-        inner = _mask_value(held, depth=depth + 1, name=told if own.lower() in _NAMED else own)
+        inner = _mask_value(held, depth=depth + 1, name=_name_of(own, told=told, holder=name))
         total += key.secrets + inner.secrets
         masked[_free_name(key.text, masked)] = inner.value
     return MaskedValue(masked, total)
 
 
+def _name_of(own: str, *, told: str, holder: str) -> str:
+    """Whose value a field has: of the name that its object tells, of its holder, or its own."""
+    lowered = own.lower()
+    if lowered in NAMED:
+        return told
+    return holder if holder and lowered in HOLDING else own
+
+
 def _name_told(value: Mapping[str, object]) -> str | None:
     """The name of a secret that an object says its value is."""
-    said = (held for own, held in value.items() if own.lower() in _NAMING)
-    return next((held for held in said if isinstance(held, str) and _TOLD_NAME.search(held)), None)
+    said = (held for own, held in value.items() if own.lower() in NAMING)
+    return next((held for held in said if isinstance(held, str) and names_secret(held)), None)
 
 
 def _is_secret_number(value: int, name: str) -> bool:
-    if _SECRET_NAME.search(name) is None:
+    if SECRET_NAME.search(name) is None:
         return False
     digits = _TOKEN_DIGITS if name.lower().endswith("token") else _NUMBER_DIGITS
     return abs(value) >= 10 ** (digits - 1)
-
-
-def _is_whole_secret(held: str, named: re.Match[str]) -> bool:
-    if len(held) < 6 or any(char in held for char in "\n[]{}()<>$ "):
-        return False
-    is_password = named["password"] is not None
-    return (is_password and held.isdigit()) or is_secret_value(held, is_password=is_password)
 
 
 def _free_name(name: str, taken: Mapping[str, object]) -> str:

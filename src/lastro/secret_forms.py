@@ -212,8 +212,8 @@ _ISSUED_NAMES = (
 )
 SECRET_NAMES = rf"(?:(?P<password>{_CHOSEN_NAMES})|(?:{_ISSUED_NAMES}))"
 # Where case does not matter Python takes these three for one letter, and RE2 does not.
-_FOLDED_NAMES = f"{_CHOSEN_NAMES}|{_ISSUED_NAMES}".replace("i", "[iıİ]")
-_LOOK_NAMES = f"(?i:{_FOLDED_NAMES})"
+FOLDED_NAMES = f"{_CHOSEN_NAMES}|{_ISSUED_NAMES}".replace("i", "[iıİ]")
+_LOOK_NAMES = f"(?i:{FOLDED_NAMES})"
 # No reference to a variable, no call and no place that is to be filled in begins like this.
 _SIGNS = r"!#+\-./0-9:=?@A-Z^_a-z~"
 _VALUE = rf"(?P<secret>[{_SIGNS}][{_SIGNS}$%*]{{5,511}})(?P<next>[(\[]?)"
@@ -285,8 +285,8 @@ PREFIXED_FORMS = tuple(form for form in _FORMS if form.is_prefixed)
 # name that is the text of a field or an option in a list, and one that is over a list or an object.
 LOOKS = (
     *(form.look for form in _FORMS),
-    rf"(?i:(?:{_FOLDED_NAMES})|authorization)\\*\"[ \t]*[,}}]",
-    rf"(?i:(?:{_FOLDED_NAMES})s?|authorization)\\*\"[ \t]*:[ \t]*[\[{{]",
+    rf"(?i:(?:{FOLDED_NAMES})|authorization)\\*\"[ \t]*[,}}]",
+    rf"(?i:(?:{FOLDED_NAMES})s?|authorization)\\*\"[ \t]*:[ \t]*[\[{{]",
 )
 
 

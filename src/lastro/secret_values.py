@@ -63,3 +63,44 @@ def is_secret_value(value: str, *, is_password: bool) -> bool:
     if has_letter and (has_digit or has_sign):
         return True
     return looks_random(value, min_letters=_MIN_PASSWORD_LETTERS)
+
+
+# A password of several words is told by one of them, which no language has: letters, a digit and a
+# sign, or pieces as short as these.
+_LEAST_PIECES, _WORD_PIECE_CHARS, _MOST_WORDS = 3, 2.0, 8
+
+
+def is_whole_secret(held: str, *, is_password: bool) -> bool:
+    """Whether all of what a field holds is a secret; passwords may have blanks and digits alone."""
+    if len(held) < 6 or held[0] == "$" or any(char in held for char in "\n[]{}()<>"):
+        return False
+    if " " in held:
+        return is_password and _is_password_of_words(held)
+    return (is_password and held.isdigit()) or is_secret_value(held, is_password=is_password)
+
+
+def _is_password_of_words(held: str) -> bool:
+    words = held.split(" ")
+    return len(words) <= _MOST_WORDS and any(map(_is_no_word, words))
+
+
+def _is_no_word(word: str) -> bool:
+    word = word.strip(".,:;!?'\"`")
+    if not any(map(str.isdigit, word)) or not any(map(str.isalpha, word)):
+        return False
+    if any(not char.isalnum() and char not in "-_./:'" for char in word):
+        return True
+    pieces = len(_PIECES.findall(word))
+    return pieces >= _LEAST_PIECES and len(word) / pieces < _WORD_PIECE_CHARS
+
+
+def is_pass(held: str) -> bool:
+    """Whether a field named ``pass`` holds a password, and no name, version or count of what did.
+
+    Names of several parts have a digit in them too, as in ``test_login2``.
+    """
+    if not is_whole_secret(held, is_password=True):
+        return False
+    is_one = len(_SEPARATORS.split(held)) == 1
+    has_sign = any(not char.isalnum() and char not in "-_./:" for char in held)
+    return is_one or has_sign or looks_random(held)
