@@ -179,6 +179,24 @@ def test_an_identifier_is_looked_up_whole_and_in_parts() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("query", "fields"),
+    [
+        ("team:orders", ["team"]),
+        ("lang:pt team:orders queue", ["lang", "team"]),
+        ("equipe:pedidos", ["equipe"]),
+        ("Queue: orders", []),
+        ("std::vector", []),
+        ("http://example.org", []),
+        ("10:30", []),
+        ("retry:", []),
+        ("队列:订单", []),
+    ],
+)
+def test_what_names_a_field_before_a_colon_is_one(query: str, fields: list[str]) -> None:
+    assert [word.text for word in query_words(query) if word.kind == "field"] == fields
+
+
 def test_a_word_said_twice_counts_once() -> None:
     assert texts("queue Queue QUEUE") == ["queue"]
 

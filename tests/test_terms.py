@@ -67,6 +67,14 @@ def test_a_word_never_seen_stays_a_term_so_that_it_weighs() -> None:
     assert (term.df, term.forms, term.idf) == (0, {}, pytest.approx(math.log(1 + 100.5 / 0.5)))
 
 
+def test_the_name_of_a_field_weighs_only_where_the_project_has_it() -> None:
+    stems = {"team": everywhere("team"), "orders": everywhere("order")}
+    unknown = terms_of("team:orders", stems, {"order": 1})
+    assert [term.text for term in unknown] == ["orders"]
+    known = terms_of("team:orders", stems, {"order": 1, "team": 2})
+    assert [term.text for term in known] == ["team", "orders"]
+
+
 def test_an_identifier_never_seen_whole_counts_by_its_parts_alone() -> None:
     stems = {part: everywhere(part) for part in ("minpoolsize", "min", "Pool", "Size")}
     found = terms_of("minPoolSize", stems, {"min": 1, "Pool": 1, "Size": 1})

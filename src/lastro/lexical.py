@@ -71,14 +71,16 @@ KNOWN_TOKENS = 65_536
 # The chunks of a document come one after another, and have one path.
 KNOWN_PATHS = 8
 
-Kind = Literal["word", "joined", "cjk", "protected"]
+Kind = Literal["word", "joined", "field", "cjk", "protected"]
 
 
 @dataclass(frozen=True, slots=True)
 class QueryWord:
     """A word of a query with every spelling to look up; the first is the word as written.
 
-    A `joined` word is an identifier without its marks and counts only where the project has it;
+    A `joined` word is an identifier without its marks, a `field` what stands before a colon as in
+    `team:orders`: search engines take it for a field's name. Both count only where the project has
+    them;
     a `cjk` word is a run of characters, its forms all pieces that may be words. `means` are texts
     that count as the word wherever they stand whole; a `protected` word has no other form.
     """
@@ -358,8 +360,20 @@ def _query_words(cleaned: str, terms: Sequence[KnownTerm]) -> Iterator[_Placed]:
             continue
         if before and token.isdigit():
             yield _joined_word(f"{before} {token}", (before, token)), before_at, end
-        yield from _token_words(token, start, end)
+        words = _token_words(token, start, end)
+        yield from _as_field(words) if _names_field(cleaned, token, end) else words
         before, before_at = token if token.isalpha() else "", start
+
+
+def _names_field(cleaned: str, token: str, end: int) -> bool:
+    """Whether a word stands before a colon, and another right behind that."""
+    behind = cleaned[end : end + 2]
+    return token.isalpha() and len(behind) == 2 and behind[0] == ":" and behind[1].isalnum()
+
+
+def _as_field(words: Iterable[_Placed]) -> Iterator[_Placed]:
+    for word, start, end in words:
+        yield replace(word, kind="field") if word.kind == "word" else word, start, end
 
 
 def _token_matches(cleaned: str) -> Iterator["re.Match[str] | regex.Match[str]"]:
