@@ -48,30 +48,30 @@ def running(
     http: Mapping[str, Any] | None = None,
 ) -> Generator[Service]:
     """Answers until the block ends, with ``metrics_apart`` at two ports."""
-    sockets = [create_server(("127.0.0.1", 0)) for _ in range(2 if metrics_apart else 1)]
-    ports = [one.getsockname()[1] for one in sockets]
-    urls = [f"http://127.0.0.1:{port}" for port in ports]
-    apart = {"metrics_port": ports[1]} if metrics_apart else {}
-    limits = HttpSettings(**apart, **(http or {}))
-    app = build(settings, connections=limits.connections)
-    made = make_service(app, limits, is_open=is_open)
-    server = uvicorn.Server(
-        uvicorn.Config(made, log_config=None, access_log=False, timeout_graceful_shutdown=5)
-    )
-    thread = threading.Thread(target=server.run, args=(sockets,), name="service")
-    thread.start()
-    try:
-        until = time.monotonic() + START_S
-        while not server.started:
-            assert thread.is_alive()
-            assert time.monotonic() < until
-            time.sleep(0.01)
-        yield Service(url=urls[0], settings=settings, metrics_url=urls[-1])
-    finally:
-        server.should_exit = True
-        thread.join()
-        for one in sockets:
-            one.close()
+    with contextlib.ExitStack() as stack:
+        places = range(2 if metrics_apart else 1)
+        sockets = [stack.enter_context(create_server(("127.0.0.1", 0))) for _ in places]
+        ports = [one.getsockname()[1] for one in sockets]
+        urls = [f"http://127.0.0.1:{port}" for port in ports]
+        apart = {"metrics_port": ports[1]} if metrics_apart else {}
+        limits = HttpSettings(**apart, **(http or {}))
+        app = build(settings, connections=limits.connections)
+        made = make_service(app, limits, is_open=is_open)
+        server = uvicorn.Server(
+            uvicorn.Config(made, log_config=None, access_log=False, timeout_graceful_shutdown=5)
+        )
+        thread = threading.Thread(target=server.run, args=(sockets,), name="service")
+        thread.start()
+        try:
+            until = time.monotonic() + START_S
+            while not server.started:
+                assert thread.is_alive()
+                assert time.monotonic() < until
+                time.sleep(0.01)
+            yield Service(url=urls[0], settings=settings, metrics_url=urls[-1])
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def settings_of(url: str, home: Path, **others: Any) -> Settings:

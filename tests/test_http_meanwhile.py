@@ -3,6 +3,7 @@
 import json
 import socket
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -93,21 +94,26 @@ class HalfSent:
         path, body = BODIES[route]
         self._body = json.dumps(body).encode()
         place = urlsplit(service.url)
-        self._socket = socket.create_connection((place.hostname, place.port), timeout=30)
         head = f"{route[0]} {AT.format(project='yard')}{path} HTTP/1.1\r\nHost: x\r\n"
         head += f"Content-Length: {len(self._body)}\r\nContent-Type: application/json\r\n"
         head += f"Authorization: Bearer {key}\r\n"
-        # A server says to go on when the application first asks for the body.
-        self._socket.sendall(f"{head}Expect: 100-continue\r\nConnection: close\r\n\r\n".encode())
-        assert self._socket.recv(65_536).startswith(b"HTTP/1.1 100 ")
+        head += "Expect: 100-continue\r\nConnection: close\r\n"
+        with ExitStack() as unless_let_in:
+            self._socket = unless_let_in.enter_context(
+                socket.create_connection((place.hostname, place.port), timeout=30)
+            )
+            self._socket.sendall(f"{head}\r\n".encode())
+            # A server says to go on when the application first asks for the body.
+            assert self._socket.recv(65_536).startswith(b"HTTP/1.1 100 ")
+            unless_let_in.pop_all()
 
     def answer(self) -> tuple[int, str]:
         """Send the body; the status and what was said."""
-        self._socket.sendall(self._body)
         told = b""
-        while part := self._socket.recv(65_536):
-            told += part
-        self._socket.close()
+        with self._socket:
+            self._socket.sendall(self._body)
+            while part := self._socket.recv(65_536):
+                told += part
         return int(told.split(b" ", 2)[1]), told.decode()
 
 

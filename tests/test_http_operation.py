@@ -50,7 +50,7 @@ from lastro.http.metrics import Metrics
 from lastro.http.service import make_service
 from lastro.http_settings import HttpSettings
 from lastro.ollama_settings import OllamaSettings
-from lastro.readiness import Look
+from lastro.readiness import ReasonedCheck
 from lastro.sql import load_migrations
 from lastro.types import Check, IndexRequest
 
@@ -356,10 +356,12 @@ def test_the_log_is_told_once_whatever_the_words(
 ) -> None:
     monkeypatch.setattr(health, "KEPT_S", 0.0)
     away, busy = (
-        Look(check=Check(name="database", status="fail", detail=why), reason="database_unavailable")
+        ReasonedCheck(
+            check=Check(name="database", status="fail", detail=why), reason="database_unavailable"
+        )
         for why in ("it is away", "all connections are in use")
     )
-    there = Look(check=Check(name="database", status="ok", detail="PostgreSQL answers"))
+    there = ReasonedCheck(check=Check(name="database", status="ok", detail="PostgreSQL answers"))
     looks = iter([away, busy, there, there, busy])
     probe = health.Probe(lambda: [next(looks)])
 

@@ -1,7 +1,7 @@
 """The composition root: settings to an ``App`` whose methods every door calls.
 
-Parsers, file readers and the evaluation load when a method first needs them: a third of a second
-of imports that a search need not wait for.
+Parsers, file readers, the forms of secrets and the evaluation load when a method first needs them:
+a third of a second of imports that a search need not wait for.
 """
 
 import os
@@ -27,6 +27,7 @@ from lastro.errors import InvalidInput, LastroError
 from lastro.job import LISTED_JOBS, Job, Workers
 from lastro.metering import UsageLater
 from lastro.profiles import Profile, load_profiles
+from lastro.recording import recorded
 from lastro.search import STATEMENT_TIMEOUT_S, Engine, Observe, SearchRequest
 from lastro.search_log import Dropped, SearchesLater, SearchLog, uncounted
 from lastro.store import Backlog, Kind, Source
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from lastro.keys import KeyRing
     from lastro.knowledge_base import KnowledgeBase
     from lastro.push import Push
-    from lastro.readiness import Look
+    from lastro.readiness import ReasonedCheck
     from lastro.ruling import RuleBook
     from lastro.sources.clones import Clones
     from lastro.usage import Usage
@@ -72,6 +73,12 @@ STATUS_SILENCE_S = 15.0
 
 def _unseen(_done: int, _total: int) -> None:
     """Progress that nobody looks at."""
+
+
+def _masked(text: str) -> str:
+    from lastro.masking import mask
+
+    return mask(text).text
 
 
 def embedded(settings: Settings) -> EmbeddedPostgres:
@@ -197,7 +204,10 @@ class App:
             statement_timeout_s=statement_timeout_s,
         )
         self._searches = SearchesLater(
-            database, queries=settings.log_queries, kept_days=settings.search_log_days
+            database,
+            queries=settings.log_queries,
+            kept_days=settings.search_log_days,
+            masked=_masked,
         )
         self._admin_url = admin_url
         self._keys: KeyRing | None = None
@@ -234,9 +244,7 @@ class App:
         )
         is_kept = request.record_gap and self.settings.log_queries != "off"
         if not outcome.hits and is_kept:
-            from lastro.recording import recorded
-
-            outcome = recorded(self.database, outcome, request=request, found=found)
+            outcome = recorded(self.database, outcome, request=request, found=found, masked=_masked)
         self._searches.add(request, outcome, project_id=found.project.id)
         return outcome
 
@@ -384,7 +392,7 @@ class App:
         asked = replace(request, project=self.project_name(request.project))
         return reindexing.defer_reindex(self.database, asked, lost_s=self.settings.worker_lost_s)
 
-    def readiness(self) -> "tuple[Look, ...]":
+    def readiness(self) -> "tuple[ReasonedCheck, ...]":
         """What keeps a search from being answered now; see ``lastro.readiness``."""
         from lastro.readiness import look
 

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 from lastro import store
 from lastro.db import postmaster as pm
@@ -84,7 +85,7 @@ def examine(
         check_walls(unwalled, leaks=leaks),
         check_indexes(indexes, has_vectors=has_vectors),
         check_dead_rows(tables, autovacuum=facts.autovacuum),
-        check_index_embedder(active, embedder),
+        check_index_embedder(active, embedder).check,
         check_embedder(embedder),
         check_vectors(states),
         check_jobs(
@@ -167,35 +168,43 @@ def check_embedder(embedder: Embedder) -> Check:
     return Check(name="embedder", status="ok", detail=detail)
 
 
-def check_index_embedder(active: ActiveEmbedder | None, embedder: Embedder) -> Check:
+class Compared(NamedTuple):
+    """Whether the database's vectors are of an embedder, and the error that says otherwise."""
+
+    check: Check
+    trouble: EmbedderMismatch | ProviderError | None = None
+
+
+def check_index_embedder(
+    active: ActiveEmbedder | None, embedder: Embedder, *, spared: bool = False
+) -> Compared:
     """Whether the database's vectors are of the configured embedder.
 
-    A server that is down is another check's finding; then only what is configured is compared.
-    """
-    if active is None:
-        return Check(name="vectors of", status="ok", detail="no vector yet")
-    detail = f"{active.id} {active.version}, {active.dimension} dimensions"
-    trouble = embedder_trouble(active, embedder)
-    if trouble is None:
-        return Check(name="vectors of", status="ok", detail=detail)
-    if isinstance(trouble, EmbedderMismatch):
-        return failed("vectors of", trouble)
-    return Check(
-        name="vectors of",
-        status="warn",
-        detail=f"{detail}; not compared with the server's model",
-        remedy=trouble.remedy or "see the line `embedder`",
-    )
-
-
-def embedder_trouble(
-    active: ActiveEmbedder, embedder: Embedder, *, spared: bool = False
-) -> EmbedderMismatch | ProviderError | None:
-    """Why the database's vectors are not, or not surely, of ``embedder``; None where they are.
-
     An embedder behind a server is asked for its weights, unless it is to be ``spared`` while it is
-    known to be away.
+    known to be away. Of one that is down only what is configured is compared.
     """
+    name = "vectors of"
+    if active is None:
+        return Compared(Check(name=name, status="ok", detail="no vector yet"))
+    detail = f"{active.id} {active.version}, {active.dimension} dimensions"
+    trouble = _embedder_trouble(active, embedder, spared=spared)
+    if trouble is None:
+        return Compared(Check(name=name, status="ok", detail=detail))
+    if isinstance(trouble, EmbedderMismatch):
+        return Compared(failed(name, trouble), trouble)
+    check = Check(
+        name=name,
+        status="warn",
+        detail=f"{detail}; not compared with the server's model: {trouble.message}",
+        remedy=trouble.remedy or "look at the embedder's server",
+    )
+    return Compared(check, trouble)
+
+
+def _embedder_trouble(
+    active: ActiveEmbedder, embedder: Embedder, *, spared: bool
+) -> EmbedderMismatch | ProviderError | None:
+    """Why the database's vectors are not, or not surely, of ``embedder``; None where they are."""
     try:
         require_same(active, embedder)
         if not isinstance(embedder, Served):

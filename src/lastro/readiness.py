@@ -8,7 +8,7 @@ from lastro import store
 from lastro.db.migrate import SchemaState, require_current
 from lastro.db.pool import Database
 from lastro.db.work import Work, working
-from lastro.doctor import embedder_trouble, failed
+from lastro.doctor import check_index_embedder, failed
 from lastro.embedders import Embedder
 from lastro.errors import EmbedderMismatch, LastroError, SchemaOutOfDate
 from lastro.projects import all_project_ids
@@ -56,38 +56,38 @@ class Readiness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class ReasonedCheck:
     """A check with its reason; its detail and remedy are for who keeps the service."""
 
     check: Check
     reason: ReadyReason | None = None
 
 
-def told(looks: Sequence[Look]) -> Readiness:
-    """What looks come to, without their details."""
-    found = {look.check.status for look in looks}
+def told(checks: Sequence[ReasonedCheck]) -> Readiness:
+    """What checks come to, without their details."""
+    found = {one.check.status for one in checks}
     return Readiness(
         status="notReady" if "fail" in found else "degraded" if "warn" in found else "ready",
         checks=tuple(
-            Finding(name=look.check.name, status=look.check.status, reason=look.reason)
-            for look in looks
+            Finding(name=one.check.name, status=one.check.status, reason=one.reason)
+            for one in checks
         ),
     )
 
 
-def look(database: Database, embedder: Embedder) -> tuple[Look, ...]:
+def look(database: Database, embedder: Embedder) -> tuple[ReasonedCheck, ...]:
     """Look at the database, its schema, and whose vectors it has; embeds nothing.
 
     An embedder behind a server is asked for its weights, and not even that while it is known to be
     away. What is wrong is a check that failed, never an error.
     """
-    answers = Look(check=Check(name="database", status="ok", detail="PostgreSQL answers"))
+    answers = ReasonedCheck(check=Check(name="database", status="ok", detail="PostgreSQL answers"))
     try:
         schema, active = _found(database)
     except SchemaOutOfDate as error:
-        return (answers, Look(check=failed("schema", error), reason="schema_out_of_date"))
+        return (answers, ReasonedCheck(check=failed("schema", error), reason="schema_out_of_date"))
     except LastroError as error:
-        return (Look(check=failed("database", error), reason="database_unavailable"),)
+        return (ReasonedCheck(check=failed("database", error), reason="database_unavailable"),)
     return (answers, _look_at_schema(schema), _look_at_vectors(active, embedder))
 
 
@@ -104,29 +104,18 @@ def _found(database: Database) -> tuple[SchemaState, ActiveEmbedder | None]:
         return require_current(connection), store.active_embedder(connection)
 
 
-def _look_at_schema(state: SchemaState) -> Look:
+def _look_at_schema(state: SchemaState) -> ReasonedCheck:
     """An upgrade that was begun makes no answer less than it should be."""
     check = replace(check_schema(state), status="ok")
     if state.at > state.known:
-        return Look(check=check, reason="schema_ahead")
-    return Look(check=check, reason="migrations_wait" if state.waiting else None)
+        return ReasonedCheck(check=check, reason="schema_ahead")
+    return ReasonedCheck(check=check, reason="migrations_wait" if state.waiting else None)
 
 
-def _look_at_vectors(active: ActiveEmbedder | None, embedder: Embedder) -> Look:
+def _look_at_vectors(active: ActiveEmbedder | None, embedder: Embedder) -> ReasonedCheck:
     """As the doctor, but that a server that is known to be away is not asked."""
-    name = "vectors of"
-    if active is None:
-        return Look(check=Check(name=name, status="ok", detail="no vector yet"))
-    detail = f"{active.id} {active.version}, {active.dimension} dimensions"
-    trouble = embedder_trouble(active, embedder, spared=True)
+    check, trouble = check_index_embedder(active, embedder, spared=True)
     if trouble is None:
-        return Look(check=Check(name=name, status="ok", detail=detail))
-    if isinstance(trouble, EmbedderMismatch):
-        return Look(check=failed(name, trouble), reason="embedder_mismatch")
-    check = Check(
-        name=name,
-        status="warn",
-        detail=f"{active.id} {active.version}; {trouble.message}",
-        remedy=trouble.remedy or "look at the embedder's server",
-    )
-    return Look(check=check, reason=trouble.reason)
+        return ReasonedCheck(check=check)
+    is_other = isinstance(trouble, EmbedderMismatch)
+    return ReasonedCheck(check=check, reason="embedder_mismatch" if is_other else trouble.reason)

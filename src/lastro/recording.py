@@ -1,7 +1,7 @@
 """The recording of a search that nothing answers: one short statement after it."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from uuid import UUID
 
@@ -10,7 +10,6 @@ from lastro.db.pool import Database, retried
 from lastro.errors import Contention, DatabaseUnavailable, StatementTimeout
 from lastro.gap import canonical_filter, gap_id, is_gap, normalised_query
 from lastro.lexical import asked_query
-from lastro.masking import mask
 from lastro.search import Found, SearchRequest
 from lastro.types import Degraded, Outcome
 
@@ -20,17 +19,23 @@ RECORDING: Mapping[str, str] = {"synchronous_commit": "off", "statement_timeout"
 
 
 def recorded(
-    database: Database, outcome: Outcome, *, request: SearchRequest, found: Found
+    database: Database,
+    outcome: Outcome,
+    *,
+    request: SearchRequest,
+    found: Found,
+    masked: Callable[[str], str],
 ) -> Outcome:
     """``outcome`` with the gap that it was counted in, where it is one.
 
+    ``masked`` takes secrets out of its question.
     A server that does not take the note keeps nobody from the answer: the outcome says so.
     """
     if not is_gap(outcome):
         return outcome
     started = time.perf_counter()
     try:
-        id_ = retried(lambda: _record(database, request, found))
+        id_ = retried(lambda: _record(database, request, found=found, masked=masked))
         noted = replace(outcome, gap_id=str(id_))
     except (DatabaseUnavailable, StatementTimeout, Contention) as error:
         refused = Degraded(part="gap", reason="gap_not_recorded", detail=error.message)
@@ -38,11 +43,13 @@ def recorded(
     return replace(noted, took_ms=outcome.took_ms + (time.perf_counter() - started) * 1000)
 
 
-def _record(database: Database, request: SearchRequest, found: Found) -> UUID:
+def _record(
+    database: Database, request: SearchRequest, *, found: Found, masked: Callable[[str], str]
+) -> UUID:
     asked_in = canonical_filter(
         request.scopes, path_prefix=request.path_prefix, entries=request.filter
     )
-    query = mask(asked_query(request.query)).text
+    query = masked(asked_query(request.query))
     normalised = normalised_query(query)
     id_ = gap_id(normalised, asked_in)
     best = next(iter(found.ranked), None)

@@ -53,7 +53,7 @@ Dropped = Callable[[int], None]
 
 
 def uncounted(_rows: int) -> None:
-    """Who looks away."""
+    """What the log lacks is told to nobody."""
 
 
 class _Waiting(NamedTuple):
@@ -77,24 +77,33 @@ class SearchesLater:
     """Searches that are written soon, by a thread of their own; ``flush`` writes what is left.
 
     A search waits for nothing. A process that is killed loses those of its last second; what
-    cannot be written is dropped, and ``dropped`` is told. May be used by several threads.
+    cannot be written is dropped, and ``dropped`` is told. ``masked`` takes secrets out of questions
+    that are kept as text. May be used by several threads.
     """
 
-    def __init__(self, database: Database, *, queries: LogQueries, kept_days: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        queries: LogQueries,
+        kept_days: int,
+        masked: Callable[[str], str],
+    ) -> None:
         self.dropped: Dropped = uncounted
         self._database = database
         self._queries: LogQueries = queries
         self._kept_days = kept_days
+        self._masked = masked
         self._lock = threading.Lock()
         self._waiting: list[_Waiting] = []
         self._chars = 0
-        self._answers = False
+        self._has_answered = False
         self._pruned_at = -math.inf
         self._later = Later(self._write_all)
 
     def add(self, request: SearchRequest, outcome: Outcome, *, project_id: int) -> None:
         """Take over a search that was answered."""
-        self._answers = True
+        self._has_answered = True
         if self._kept_days and not self._queued(request, outcome, project_id=project_id):
             self.dropped(1)
         if self._kept_days or self._is_prune_due():
@@ -140,7 +149,7 @@ class SearchesLater:
                 is_up = self._written(searches, project_id=project_id)
             else:
                 self.dropped(len(searches))
-        if is_up and self._answers and self._is_prune_due():
+        if is_up and self._has_answered and self._is_prune_due():
             self._prune()
 
     def _written(self, searches: Sequence[_Waiting], *, project_id: int) -> bool:
@@ -167,9 +176,7 @@ class SearchesLater:
         query = asked_query(query)
         kept = {"query_hash": query_hash(query, key=key).hex()}
         if self._queries == "text":
-            from lastro.masking import mask  # a search by the command need not wait for its forms
-
-            kept["query"] = mask(query).text
+            kept["query"] = self._masked(query)
         return kept
 
     def _is_prune_due(self) -> bool:

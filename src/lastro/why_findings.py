@@ -58,7 +58,7 @@ class LegStanding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class AskedWord:
     """A word of the query, and whether the passage ``held`` it; rarer words have a greater idf."""
 
     text: str
@@ -120,7 +120,7 @@ class Why:
     filtered_by: tuple[str, ...] = ()
     vector: LegStanding | None = None
     lexical: LegStanding | None = None
-    words: tuple[Word, ...] = ()
+    words: tuple[AskedWord, ...] = ()
     candidates: int = 0
     fused: Standing | None = None
     bar: Bar | None = None

@@ -17,7 +17,7 @@ from lastro.search import Found, SearchRequest, shown
 from lastro.store import AppConnection, ExpectedChunk, LegRank
 from lastro.terms import Term
 from lastro.types import Degraded
-from lastro.why_findings import Bar, LegStanding, Passage, Standing, Word
+from lastro.why_findings import AskedWord, Bar, LegStanding, Passage, Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +133,9 @@ def _in_leg(
     )
 
 
-def words_of(connection: AppConnection, chunk: ExpectedChunk, *, found: Found) -> tuple[Word, ...]:
+def words_of(
+    connection: AppConnection, chunk: ExpectedChunk, *, found: Found
+) -> tuple[AskedWord, ...]:
     """The query's words, the rarest first; ties in the query's order."""
     terms = found.lexical.terms or _lexemes_as_terms(found.lexical)
     if not terms:
@@ -149,7 +151,7 @@ def words_of(connection: AppConnection, chunk: ExpectedChunk, *, found: Found) -
     ).get(chunk.id, [False] * len(terms))
     counted = bool(found.lexical.terms)
     words = [
-        Word(
+        AskedWord(
             text=term.text,
             held=is_held,
             df=term.df if counted else None,

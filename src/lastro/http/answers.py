@@ -8,17 +8,13 @@ from typing import Any
 from starlette.responses import Response
 
 from lastro.errors import STATUS, LastroError
+from lastro.http.asking import UNTOLD_FAULT
 from lastro.http.remedies import remedy_in_http
 from lastro.wire import error_json, to_json
 
 JSON = "application/json"
 # The first status that says that a service fails. Source: RFC 9110, section 15.6.
 FAILS_INSIDE = 500
-# In place of the words of an error.
-UNTOLD_FAULT = {
-    "message": "the service cannot answer this now",
-    "remedy": "send the request again later; its log says more, under the id of the request",
-}
 
 
 def answer(

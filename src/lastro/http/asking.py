@@ -7,6 +7,11 @@ from lastro.roles import Action, permits
 
 # In place of words that may name folders and addresses.
 UNTOLD = "a maintainer is told more"
+# In place of the words of an error.
+UNTOLD_FAULT = {
+    "message": "the service cannot answer this now",
+    "remedy": "send the request again later; its log says more, under the id of the request",
+}
 
 
 def principal_of(request: Request) -> Principal | None:

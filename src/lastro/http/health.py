@@ -15,7 +15,7 @@ from lastro.http.answers import JSON, answer
 from lastro.http.metrics import MEDIA_TYPE, Metrics
 from lastro.http.observing import LOG
 from lastro.http.schemas import Schema, schema_of
-from lastro.readiness import Finding, Look, Readiness, told
+from lastro.readiness import Finding, Readiness, ReasonedCheck, told
 from lastro.types import Check
 from lastro.wire import to_json
 
@@ -32,7 +32,7 @@ class Probe:
     Anyone may ask, so what was found is told in words of a closed list, and in full to the log.
     """
 
-    def __init__(self, look: Callable[[], Sequence[Look]]) -> None:
+    def __init__(self, look: Callable[[], Sequence[ReasonedCheck]]) -> None:
         self._look = look
         self._logged: list[Finding] = []
         self._known: Readiness | None = None
@@ -55,22 +55,22 @@ class Probe:
         self._known = self._told(await run_in_threadpool(self._look))
         self._known_until = time.monotonic() + KEPT_S
 
-    def _told(self, looks: Sequence[Look]) -> Readiness:
-        said = told(looks)
+    def _told(self, seen: Sequence[ReasonedCheck]) -> Readiness:
+        said = told(seen)
         found = [one for one in said.checks if one.status != "ok"]
         if found != self._logged:  # once, however often it is asked and whatever the words
             level = logging.WARNING if found else logging.INFO
-            checks = to_json([look.check for look in looks if look.check.status != "ok"])
+            checks = to_json([one.check for one in seen if one.check.status != "ok"])
             LOG.log(level, "readiness", extra={"status": said.status, "checks": checks})
             self._logged = found
         return said
 
 
-def _late() -> Look:
+def _late() -> ReasonedCheck:
     detail = f"nothing was found out within {LONGEST_S:g} s"
     remedy = "see whether the database and the embedder answer: `lastro doctor`"
     check = Check(name="database", status="fail", detail=detail, remedy=remedy)
-    return Look(check=check, reason="look_late")
+    return ReasonedCheck(check=check, reason="look_late")
 
 
 def add_health_routes(service: FastAPI, app: App, definitions: dict[str, Schema]) -> None:

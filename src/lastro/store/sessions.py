@@ -155,7 +155,7 @@ def events_page(
     """
     with connection.cursor(row_factory=class_row(Event)) as cursor:
         return cursor.execute(
-            load_queries("sessions")["events_after"],
+            load_queries("sessions")["events_page"],
             {
                 "project_id": project_id,
                 "session": session,

@@ -122,7 +122,7 @@ FROM lastro.events
 WHERE project_id = %(project_id)s::bigint AND session_id = %(session)s::text
     AND id = %(id)s::text;
 
--- name: events_after
+-- name: events_page
 -- A session's events behind a number, in the order of their numbers, of the named types or of any:
 -- so many at most, and none more once they have so many bytes, but one at least. A text tells its
 -- size unread, and so does a payload that is not compressed. Index events_pkey.
