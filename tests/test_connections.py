@@ -17,10 +17,10 @@ from rows import add_chunk, add_project
 from lastro.app import build
 from lastro.config import Settings
 from lastro.db import pool
+from lastro.db.app_role import APP_ROLE
 from lastro.db.embedded import EmbeddedPostgres
 from lastro.db.migrate import migrate
 from lastro.db.pool import Database, connect
-from lastro.db.translation import APP_ROLE
 from lastro.errors import (
     Conflict,
     DatabaseUnavailable,

@@ -26,9 +26,9 @@ from service import running, settings_of
 from lastro.app import build, diagnose, prepare_database
 from lastro.cli.root import app as commands
 from lastro.config import Settings
+from lastro.db.app_role import APP_ROLE
 from lastro.db.binaries import find_binaries
 from lastro.db.pool import Database
-from lastro.db.translation import APP_ROLE
 from lastro.entity import Entity
 from lastro.key import Principal
 from lastro.search import SearchRequest

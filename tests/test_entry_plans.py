@@ -13,8 +13,8 @@ from plans import Plan, explained, indexes, nodes, read_whole
 from rows import add_project
 
 from lastro import store
+from lastro.db.app_role import APP_ROLE
 from lastro.db.pool import AppConnection, Database, connect
-from lastro.db.translation import APP_ROLE
 from lastro.embedders import Role, fingerprint
 from lastro.embedders.protocol import NO_PREFIXES
 from lastro.entry_filter import parse_filter

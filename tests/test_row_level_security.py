@@ -26,8 +26,8 @@ from rows import (
     add_word,
 )
 
+from lastro.db.app_role import APP_ROLE
 from lastro.db.pool import Database, connect
-from lastro.db.translation import APP_ROLE
 from lastro.errors import InvalidInput, SchemaOutOfDate
 from lastro.store import add_vector_column
 

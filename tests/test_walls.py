@@ -40,10 +40,10 @@ from test_row_level_security import TABLES
 
 from lastro import store
 from lastro.config import load_settings
+from lastro.db.app_role import APP_ROLE
 from lastro.db.embedded import EmbeddedPostgres
 from lastro.db.migrate import migrate
 from lastro.db.pool import Database, connect
-from lastro.db.translation import APP_ROLE
 from lastro.doctor import require_walls
 from lastro.errors import ConfigError
 from lastro.http.serving import serve

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from lastro.db.app_role import APP_ROLE
 from lastro.db.migrate import MIN_SERVER_VERSION, MIN_VECTOR_VERSION, SchemaState
-from lastro.db.translation import APP_ROLE
 from lastro.legs import is_former
 from lastro.store import EF_CONSTRUCTION, IndexFacts, RoleFacts, ServerFacts, TableFacts
 from lastro.types import Check

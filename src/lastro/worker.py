@@ -29,8 +29,9 @@ from procrastinate.worker import Worker
 from lastro import store
 from lastro.app import App, build, embedded
 from lastro.config import Settings
+from lastro.db.app_role import APP_ROLE
 from lastro.db.pool import CONNECT_TIMEOUT_S
-from lastro.db.translation import APP_ROLE, translated
+from lastro.db.translation import translated
 from lastro.embedding import require_same
 from lastro.error_place import place_of
 from lastro.errors import DatabaseUnavailable, EmbedderMismatch, InvalidInput, LastroError

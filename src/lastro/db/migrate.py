@@ -13,8 +13,8 @@ import psycopg
 from psycopg import Connection, IsolationLevel
 from psycopg.rows import TupleRow, class_row
 
+from lastro.db.app_role import APP_ROLE
 from lastro.db.pool import connect, set_local
-from lastro.db.translation import APP_ROLE
 from lastro.errors import Contention, DatabaseUnavailable, SchemaOutOfDate
 from lastro.sql import Migration, Phase, load_migrations, load_queries
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import psycopg
 
+from lastro.db.app_role import APP_ROLE
 from lastro.db.disk import disk_full, folder_of, is_full
 from lastro.errors import (
     Conflict,
@@ -17,7 +18,6 @@ from lastro.errors import (
     StatementTimeout,
 )
 
-APP_ROLE = "lastro_app"
 DISK_FULL = "53100"  # PostgreSQL manual, appendix A
 
 # What cures a missing right, for the application's connections and for the owner's.

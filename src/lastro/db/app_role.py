@@ -1,0 +1,3 @@
+"""The role that owns nothing and that every query of the application runs as."""
+
+APP_ROLE = "lastro_app"
