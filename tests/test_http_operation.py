@@ -37,6 +37,7 @@ from lastro.errors import (
     ConfigError,
     Contention,
     DatabaseUnavailable,
+    InvalidInput,
     LastroError,
     NotFound,
     ProviderError,
@@ -665,6 +666,20 @@ def test_lines_for_people_hold_what_those_for_programs_do(
     set_up_log("text")
     logging.getLogger("lastro.http").info("request", extra={"status": 200, "route": "/a/{b}"})
     assert log.getvalue().endswith(" INFO request status=200 route=/a/{b}\n")
+
+
+@pytest.mark.parametrize("host", ["", " "])
+def test_a_blank_host_is_refused_and_is_not_every_address(host: str) -> None:
+    with pytest.raises(InvalidInput, match="host is blank"):
+        HttpSettings(host=host)
+
+
+def test_a_host_that_is_no_address_is_told_in_words(harbour: Harbour) -> None:
+    settings = replace(harbour.settings, http=HttpSettings(host="no.invalid"))
+    with pytest.raises(ConfigError, match=r"cannot listen on no\.invalid, port 8080: ") as refused:
+        serving.serve(settings, is_open=False, say=print)
+    assert "Unknown error" not in refused.value.message
+    assert "host" in str(refused.value.remedy)
 
 
 def test_no_value_writes_a_line_of_its_own_or_a_colour(

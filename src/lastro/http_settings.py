@@ -50,6 +50,10 @@ class HttpSettings:
     webhook_secret: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
+        if not self.host.strip():  # to a socket, that is every address of the machine
+            raise InvalidInput(
+                "host is blank", remedy=f"name an address; {DEFAULT_HOST} is this machine alone"
+            )
         for name in ("statement_timeout_s", "deadline_s", "long_deadline_s", "grace_s"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):

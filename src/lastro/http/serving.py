@@ -176,9 +176,11 @@ def _bound(host: str, port: int) -> socket:
     try:
         bound = create_server((host, port), family=AF_INET6 if ":" in host else AF_INET)
     except OSError as error:
+        # Python adds its own words; and what is wrong with a name has no number of the system's.
+        cause = str(error.strerror).partition(" (while")[0]
         raise ConfigError(
-            f"the service cannot listen on {host}, port {port}: {os.strerror(error.errno or 0)}",
-            remedy="stop what listens there, or set another port",
+            f"the service cannot listen on {host}, port {port}: {cause}",
+            remedy="stop what listens there, or set another host or port",
         ) from error
     bound.set_inheritable(True)
     return bound
