@@ -15,8 +15,18 @@ from lastro.app import App, build, diagnose
 from lastro.config import Settings
 from lastro.db.migrate import SchemaState
 from lastro.db.pool import Database, connect
-from lastro.doctor import check_disk, check_jobs, check_log, check_machine, check_vectors, examine
+from lastro.doctor import (
+    check_disk,
+    check_index_embedder,
+    check_jobs,
+    check_log,
+    check_machine,
+    check_vectors,
+    examine,
+)
+from lastro.embedders import fingerprint
 from lastro.embedders.ollama import OllamaEmbedder
+from lastro.errors import ProviderError
 from lastro.job import Workers
 from lastro.projects import list_states
 from lastro.recall_probe import Probe, check_recall, probe_recall, recall_of_scores
@@ -31,7 +41,7 @@ from lastro.server_checks import (
     check_shared_memory,
     check_walls,
 )
-from lastro.store import IndexFacts, RoleFacts, ServerFacts, TableFacts
+from lastro.store import ActiveEmbedder, IndexFacts, RoleFacts, ServerFacts, TableFacts
 from lastro.types import Check, IndexRequest
 
 MIB = 2**20
@@ -344,6 +354,18 @@ def test_an_embedder_that_is_down_is_found(app: App):
     nobody = OllamaEmbedder("nomic-embed-text", host="http://127.0.0.1:9")
     checks = {check.name: check for check in examine(app.database, nobody, embedded=True)}
     assert (checks["embedder"].status, "127.0.0.1:9" in checks["embedder"].detail) == ("fail", True)
+
+
+@pytest.mark.parametrize("spared", [False, True])
+def test_a_model_that_was_not_compared_is_told_with_the_reason(spared: bool):
+    nobody = OllamaEmbedder("nomic-embed-text", host="http://127.0.0.1:9")
+    nobody.recall(version="1", dimension=768)
+    active = ActiveEmbedder(
+        id=nobody.id, version="1", dimension=768, fingerprint=fingerprint(nobody)
+    )
+    check, trouble = check_index_embedder(active, nobody, spared=spared)
+    assert (check.status, "127.0.0.1:9" in check.detail) == ("warn", True)
+    assert isinstance(trouble, ProviderError)
 
 
 # --- recall of a real index
