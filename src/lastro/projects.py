@@ -13,26 +13,14 @@ from lastro.types import ProjectSummary
 
 def list_projects(database: Database, named: str | None = None) -> list[ProjectSummary]:
     """Every project, or the one that is named, with its counts, by name. Errors: NotFound."""
-    return [
-        ProjectSummary(
-            slug=state.slug,
-            name=state.name,
-            scopes=tuple(state.scopes),
-            revision=state.revision,
-            documents=state.documents,
-            chunks=state.chunks,
-            indexed_at=state.indexed_at,
-        )
-        for state in list_states(database, named)
-    ]
-
-
-def list_states(database: Database, named: str | None = None) -> list[ProjectState]:
-    """Every project, or the one that is named, with all that is counted of it, by name.
-
-    Errors: NotFound.
-    """
     ids = all_project_ids(database) if named is None else [project_id_of(database, named)]
+    with database.transaction(projects=ids) as connection:
+        return store.project_summaries(connection, ids)
+
+
+def list_states(database: Database) -> list[ProjectState]:
+    """Every project with its rows, and those that lack a vector, by name."""
+    ids = all_project_ids(database)
     with database.transaction(projects=ids) as connection:
         return store.project_states(connection, ids)
 

@@ -12,7 +12,7 @@ from lastro.db.pool import AppConnection
 from lastro.db.work import own_project
 from lastro.errors import NotFound
 from lastro.sql import load_queries
-from lastro.types import FileNote, Scope
+from lastro.types import FileNote, ProjectSummary, Scope
 
 # Arbitrary, fixed: name space of the advisory locks of projects' turns.
 _PROJECT_LOCKS = 7_125
@@ -58,18 +58,12 @@ class RemoteSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectState:
-    """A project with its counts, for listings."""
+    """A project with its rows, and how many of them lack a vector, as the doctor counts them."""
 
     id: int
     slug: str
-    name: str
-    scopes: list[Scope]
-    revision: str | None
-    documents: int
-    incomplete: int
     chunks: int
     without_vector: int
-    indexed_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +119,27 @@ def all_projects(connection: AppConnection) -> list[Project]:
     """Every project, by name."""
     with connection.cursor(row_factory=class_row(Project)) as cursor:
         return cursor.execute(load_queries("projects")["all_projects"]).fetchall()
+
+
+def project_summaries(
+    connection: AppConnection, project_ids: Sequence[int]
+) -> list[ProjectSummary]:
+    """What is listed of the named projects, by name; they must be visible to the transaction."""
+    rows = connection.execute(
+        load_queries("projects")["project_summaries"], {"projects": list(project_ids)}
+    )
+    return [
+        ProjectSummary(
+            slug=slug,
+            name=name,
+            scopes=tuple(scopes),
+            revision=revision,
+            documents=documents,
+            chunks=chunks,
+            indexed_at=indexed_at,
+        )
+        for slug, name, scopes, revision, documents, chunks, indexed_at in rows
+    ]
 
 
 def project_states(connection: AppConnection, project_ids: Sequence[int]) -> list[ProjectState]:

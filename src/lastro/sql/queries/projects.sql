@@ -13,34 +13,48 @@ RETURNING id, slug, name;
 -- name: all_projects
 SELECT id, slug, name FROM lastro.projects ORDER BY slug;
 
--- name: project_states
--- Counts of each visible project; chunks are those searches may see.
+-- name: project_summaries
+-- What is listed of each visible project; chunks are those searches may see, counted in
+-- chunks_published_idx.
 SELECT
-    p.id, p.slug, p.name,
+    p.slug, p.name,
     coalesce(d.scopes, ARRAY[]::text[]) AS scopes,
     s.revision,
-    coalesce(d.documents, 0) AS documents,
-    coalesce(d.incomplete, 0) AS incomplete,
+    coalesce(d.documents, 0)::bigint AS documents,
     coalesce(c.chunks, 0) AS chunks,
-    coalesce(c.without_vector, 0) AS without_vector,
     s.indexed_at
 FROM lastro.projects AS p
 LEFT JOIN (
-    SELECT
-        project_id, array_agg(DISTINCT scope ORDER BY scope) AS scopes, count(*) AS documents,
-        count(*) FILTER (WHERE state = 'incomplete') AS incomplete
-    FROM lastro.documents GROUP BY project_id
+    SELECT project_id, array_agg(scope ORDER BY scope) AS scopes, sum(documents) AS documents
+    FROM (
+        SELECT project_id, scope, count(*) AS documents
+        FROM lastro.documents GROUP BY project_id, scope
+    ) AS by_scope
+    GROUP BY project_id
 ) AS d ON d.project_id = p.id
 LEFT JOIN (
-    SELECT
-        project_id, count(*) AS chunks,
-        count(*) FILTER (WHERE embedding_model IS NULL) AS without_vector
+    SELECT project_id, count(*) AS chunks
     FROM lastro.chunks WHERE status = 'published' GROUP BY project_id
 ) AS c ON c.project_id = p.id
 LEFT JOIN LATERAL (
     SELECT revision, indexed_at FROM lastro.sources
     WHERE project_id = p.id ORDER BY indexed_at DESC NULLS LAST, name LIMIT 1
 ) AS s ON true
+WHERE p.id = ANY (%(projects)s::bigint[])
+ORDER BY p.slug;
+
+-- name: project_states
+-- What the doctor counts of each visible project: rows that searches may see, looked at one by one,
+-- so that one without a vector is found whatever its document says.
+SELECT
+    p.id, p.slug, coalesce(c.chunks, 0) AS chunks, coalesce(c.without_vector, 0) AS without_vector
+FROM lastro.projects AS p
+LEFT JOIN (
+    SELECT
+        project_id, count(*) AS chunks,
+        count(*) FILTER (WHERE embedding_model IS NULL) AS without_vector
+    FROM lastro.chunks WHERE status = 'published' GROUP BY project_id
+) AS c ON c.project_id = p.id
 WHERE p.id = ANY (%(projects)s::bigint[])
 ORDER BY p.slug;
 
