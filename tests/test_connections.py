@@ -70,7 +70,13 @@ def test_what_cannot_be_reached_is_an_error_with_a_remedy_at_once(
 
 @pytest.mark.parametrize("attempt", [opens, connects])
 @pytest.mark.parametrize(
-    "url", [f"postgresql://u:{SECRET}@host:port:1/db", f"host=h password={SECRET}' x", "nonsense"]
+    "url",
+    [
+        f"postgresql://u:{SECRET}@host:port:1/db",
+        f"host=h password={SECRET}' x",
+        "nonsense",
+        f"postgresql://u:{SECRET}@{'h' * 64}.example/db",  # no label of a host is so long
+    ],
 )
 def test_an_address_that_is_not_understood_is_not_repeated(
     attempt: Callable[[str], None], url: str

@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from lastro import store
 from lastro.app import App
-from lastro.db.work import Work, keeping_to, working
+from lastro.db.own_project import keeping_to
+from lastro.db.work import Work, working
 from lastro.error_place import place_of
 from lastro.errors import EmbedderMismatch, LastroError
 from lastro.job import (

@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from lastro import entities, indexing, sessions, store
+from lastro.db.own_project import keeping_to
 from lastro.db.pool import Database
-from lastro.db.work import keeping_to
 from lastro.errors import ConfigError, Conflict, InvalidInput, LastroError, NotFound, RemoteError
 from lastro.job import Job, is_transient, reindex_request_json
 from lastro.jobs import JobBoard, defer

@@ -11,14 +11,18 @@ from lastro.errors import ConfigError
 MAX_PORT = 65_535
 
 
-def require_owner_address(url: str) -> None:
-    """Refuse an owner's address that no server can have; connects to none. Errors: ConfigError."""
+def is_address(url: str) -> bool:
+    """Whether a server can have this address; connects to none."""
     try:
         parts = conninfo_to_dict(url)
-        understood = _has_ports(parts) and _has_names(parts)
+        return _has_ports(parts) and _has_names(parts)
     except (psycopg.ProgrammingError, UnicodeError):
-        understood = False
-    if not understood:
+        return False
+
+
+def require_owner_address(url: str) -> None:
+    """Refuse an owner's address that no server can have. Errors: ConfigError."""
+    if not is_address(url):
         raise ConfigError(
             "the owner's address is not understood",
             remedy="write LASTRO_ADMIN_DATABASE_URL as postgresql://owner@host:port/database",

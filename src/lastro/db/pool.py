@@ -13,12 +13,13 @@ from typing import Any, LiteralString, TypeVar, cast
 import psycopg
 from pgvector.psycopg import register_vector
 from psycopg import Connection
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 from psycopg.sql import SQL
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from lastro.db.translation import APP_ROLE, BE_OWNER, translated
+from lastro.db.addresses import is_address
+from lastro.db.app_role import APP_ROLE
+from lastro.db.translation import BE_OWNER, translated
 from lastro.db.work import Work, current_work
 from lastro.errors import Contention, DatabaseUnavailable, SchemaOutOfDate
 from lastro.precedence import let_follow, niceness
@@ -331,13 +332,11 @@ def _has_news(connection: AppConnection) -> bool:
 
 
 def _check_url(url: str) -> str:
-    try:
-        conninfo_to_dict(url)
-    except psycopg.ProgrammingError as error:
+    if not is_address(url):
         raise DatabaseUnavailable(
             "the database address is not understood",
             remedy="write LASTRO_DATABASE_URL as postgresql://user@host:port/database",
-        ) from error
+        )
     return url
 
 

@@ -1,4 +1,4 @@
-"""What a thread works for: it may be stopped from outside, and may keep to one project."""
+"""What a thread works for: it may be stopped from outside."""
 
 import contextlib
 import threading
@@ -92,24 +92,3 @@ def working(work: Work) -> Generator[None]:
         yield
     finally:
         _current.reset(token)
-
-
-_own_project: ContextVar[int | None] = ContextVar("lastro_own_project", default=None)
-
-
-def own_project() -> int | None:
-    """The id of the only project that this thread, or task, knows; None where it knows all."""
-    return _own_project.get()
-
-
-@contextmanager
-def keeping_to(project_id: int) -> Generator[None]:
-    """Within, a name is that of this project or of none: none is made, and none found in its place.
-
-    What was asked for one project is never done in another one that came by its name meanwhile.
-    """
-    token = _own_project.set(project_id)
-    try:
-        yield
-    finally:
-        _own_project.reset(token)

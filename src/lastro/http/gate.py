@@ -21,7 +21,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from lastro.app import App
-from lastro.db.work import Work, keeping_to, working
+from lastro.db.own_project import keeping_to
+from lastro.db.work import Work, working
 from lastro.errors import (
     Busy,
     Forbidden,

@@ -32,7 +32,7 @@ from lastro.http.paths import WithSlashes, name_of
 from lastro.http.reindexing import add_reindex_route
 from lastro.http.routes import ERROR, Routes
 from lastro.http.schemas import Schema
-from lastro.http.searches import add_search_log_route
+from lastro.http.search_log import add_search_log_route
 from lastro.http.searching import add_search_routes
 from lastro.http.sessions import add_session_routes
 from lastro.http.webhooks import add_webhook_route

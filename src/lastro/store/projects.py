@@ -8,8 +8,8 @@ from typing import Literal
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
+from lastro.db.own_project import own_project
 from lastro.db.pool import AppConnection
-from lastro.db.work import own_project
 from lastro.errors import NotFound
 from lastro.sql import load_queries
 from lastro.types import FileNote, ProjectSummary, Scope
