@@ -82,6 +82,9 @@ def embed_texts(
         if key not in known and not is_blank(text)
     }
 
+    if not missing:
+        return Embedded([known.get(key) for key in hashes], None)
+
     def keep(fresh: Mapping[bytes, NDArray[np.float32]]) -> None:
         with meter.transaction() as connection:
             store.cache_embeddings(
@@ -92,7 +95,7 @@ def embed_texts(
             )
         known.update(fresh)
 
-    fed: Fed[bytes] = Fed(failure=outage if missing else None)
+    fed: Fed[bytes] = Fed(failure=outage)
     if outage is None:
         try:
             fed = feed(embedder, missing, role=role, keep=keep, meter=meter)

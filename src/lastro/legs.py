@@ -444,38 +444,42 @@ def _all_words(
 def join_legs(vector: VectorLeg, lexical: LexicalLeg) -> list[Candidate]:
     """The union of both legs' candidates, each with both signals. Pure."""
     by_words = {row.id: (rank, row) for rank, row in enumerate(lexical.rows, start=1)}
-    candidates: list[Candidate] = []
-    for rank, row in enumerate(vector.rows, start=1):
-        lexical_rank, _ = by_words.pop(row.id, (None, None))
-        scores = (row.score, row.other)
-        candidates.append(_candidate(row, scores, lexical, ranks=(rank, lexical_rank)))
-    for rank, row in by_words.values():
-        scores = (row.other, row.score)
-        candidates.append(_candidate(row, scores, lexical, ranks=(None, rank)))
-    return candidates
+    nowhere = (None, None)
+    return [
+        *(
+            _candidate(row, row.score, row.other, rank, by_words.pop(row.id, nowhere)[0], lexical)
+            for rank, row in enumerate(vector.rows, start=1)
+        ),
+        *(
+            _candidate(row, row.other, row.score, None, rank, lexical)
+            for rank, row in by_words.values()
+        ),
+    ]
 
 
-def _candidate(
+def _candidate(  # noqa: PLR0913 - by position, and so the candidate: a search makes hundreds
     row: LegRow,
-    scores: tuple[float | None, float | None],
+    vector_score: float | None,
+    lexical_score: float | None,
+    vector_rank: int | None,
+    lexical_rank: int | None,
     lexical: LexicalLeg,
-    *,
-    ranks: tuple[int | None, int | None],
+    /,
 ) -> Candidate:
     return Candidate(
-        id=row.id,
-        document_id=row.document_id,
-        place=row.place,
-        ordinal=row.ordinal,
-        char_start=row.char_start,
-        char_end=row.char_end,
-        vector_score=scores[0],
-        lexical_score=scores[1],
-        vector_rank=ranks[0],
-        lexical_rank=ranks[1],
-        unreached=lexical.unreached.get(row.language, 0.0),
-        unseen=lexical.unseen.get(row.language, 0.0),
-        mass=lexical.mass,
-        rule=row.rule_weight,
-        age_days=row.age_days,
+        row.id,
+        row.document_id,
+        row.place,
+        row.ordinal,
+        row.char_start,
+        row.char_end,
+        vector_score,
+        lexical_score,
+        vector_rank,
+        lexical_rank,
+        lexical.unreached.get(row.language, 0.0),
+        lexical.unseen.get(row.language, 0.0),
+        lexical.mass,
+        row.rule_weight,
+        row.age_days,
     )
