@@ -457,7 +457,7 @@ def join_legs(vector: VectorLeg, lexical: LexicalLeg) -> list[Candidate]:
     ]
 
 
-def _candidate(  # noqa: PLR0913 - by position, and so the candidate: a search makes hundreds
+def _candidate(
     row: LegRow,
     vector_score: float | None,
     lexical_score: float | None,
