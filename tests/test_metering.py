@@ -417,13 +417,8 @@ def test_a_server_that_loses_a_commit_loses_no_counts(
     assert charged(app) == (1, 1)
 
 
-def test_a_commit_whose_answer_is_lost_is_not_written_twice(
-    quarry: Quarry, owner: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = quarry.app(ONE_A_TOKEN)
-    project_id = add_project(owner, "shared")
-    one_call(app, project_id)  # its 9 stay reserved
-    meter = one_call(app, project_id)
+def finish_without_an_answer(meter: ProjectMeter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commit what the meter counted, and lose the server's word that it did."""
     commit_it = psycopg.Connection.commit
 
     def lose_the_answer(connection: psycopg.Connection) -> None:
@@ -434,6 +429,16 @@ def test_a_commit_whose_answer_is_lost_is_not_written_twice(
         patch.setattr(psycopg.Connection, "commit", lose_the_answer)
         with pytest.raises(DatabaseUnavailable):
             meter.finish()
+
+
+def test_a_commit_whose_answer_is_lost_is_not_written_twice(
+    quarry: Quarry, owner: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = quarry.app(ONE_A_TOKEN)
+    project_id = add_project(owner, "shared")
+    one_call(app, project_id)  # its 9 stay reserved
+    meter = one_call(app, project_id)
+    finish_without_an_answer(meter, monkeypatch)
     meter.finish()
     assert charged(app) == (9 + 1, 1)
 
@@ -443,16 +448,7 @@ def test_the_end_of_a_commit_in_doubt_is_waited_for_outside_a_transaction(
 ) -> None:
     app = quarry.app(ONE_A_TOKEN)
     meter = one_call(app, add_project(owner, "shared"))
-    commit_it = psycopg.Connection.commit
-
-    def lose_the_answer(connection: psycopg.Connection) -> None:
-        commit_it(connection)
-        raise psycopg.OperationalError("the line is dead")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(psycopg.Connection, "commit", lose_the_answer)
-        with pytest.raises(DatabaseUnavailable):
-            meter.finish()
+    finish_without_an_answer(meter, monkeypatch)
     fates = iter(["in progress", "in progress", "committed"])
     open_ones: list[tuple[int]] = []
 

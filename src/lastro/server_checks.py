@@ -162,11 +162,10 @@ def check_walls(unwalled: Sequence[str], *, leaks: bool) -> Check:
 
 def check_indexes(indexes: Iterable[IndexFacts], *, has_vectors: bool) -> Check:
     """Every index valid, and those that searches need there."""
-    known = {index.name: index for index in indexes}
-    found = {index.name: index.is_valid for index in known.values()}
+    found = {index.name: index for index in indexes}
     needed = (*NEEDED_INDEXES, *((VECTOR_INDEX,) if has_vectors else ()))
     missing = [name for name in needed if name not in found]
-    invalid = [name for name, is_valid in found.items() if not is_valid]
+    invalid = [name for name, index in found.items() if not index.is_valid]
     if missing:
         return Check(
             name="indexes",
@@ -184,7 +183,7 @@ def check_indexes(indexes: Iterable[IndexFacts], *, has_vectors: bool) -> Check:
             detail=f"invalid: {', '.join(invalid)}",
             remedy=f"the owner must run: {commands}",
         )
-    if VECTOR_INDEX in known and is_former(known[VECTOR_INDEX].ef_construction):
+    if VECTOR_INDEX in found and is_former(found[VECTOR_INDEX].ef_construction):
         return Check(
             name="indexes",
             status="warn",
