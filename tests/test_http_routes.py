@@ -374,6 +374,7 @@ QUESTIONS = [
     "What's a dial's worth?", "part:dial", "<ana@example.org> dial", "dial & | !", "dial:*", "(",
     ")", "\\", "'\":*", "a <-> dial", '"dial', "dial\\:", "100% dial", "C++", "dial '; --",
     "\u2018dial\u2019", "\uff07dial", "\U0001f642 dial", "how to do it", "a", "!!!", "de da do",
+    "team:dial",  # a word that no entry has
 ]  # fmt: skip
 
 
